@@ -1,0 +1,3 @@
+module macbatch
+
+go 1.26
