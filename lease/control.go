@@ -1,0 +1,317 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// Limits of one request. Larger ones are refused with ErrTooLarge.
+const (
+	MaxReports   = 1000     // reports in one exchange
+	MaxGrants    = 1000     // shards granted by one exchange
+	MaxPage      = 1000     // rows in one page
+	MaxParams    = 64 << 10 // bytes of a job's parameters
+	InlineResult = 64 << 10 // bytes of a result carried in the report; larger ones travel as blobs
+	MaxReason    = 2000     // bytes of a reason
+)
+
+// The times of the lease handshake.
+const (
+	Term      = 90 * time.Second // of a lease, renewed by each heartbeat
+	Heartbeat = 15 * time.Second // between two heartbeats of a worker
+	MaxWait   = 20 * time.Second // of an exchange that waits for work
+)
+
+// Control is the control plane as its clients and workers see it: the store
+// itself where it runs in the same process, an HTTP client elsewhere. A Control
+// is bound to the actor who asks.
+//
+// Every method returns ErrNotFound for what is not there or not the actor's,
+// ErrForbidden where its role lacks the right, and, from afar, ErrUnreachable,
+// ErrUnauthorized and ErrUnknownOutcome.
+type Control interface {
+	// Submit queues a job and returns its id. ErrInvalid names what is wrong
+	// with the submission; ErrKeyReused tells of a key in use for another one.
+	Submit(ctx context.Context, s Submission) (JobID, error)
+
+	// Job tells where a job stands.
+	Job(ctx context.Context, id JobID) (Job, error)
+
+	// Jobs lists up to limit jobs with ids below before (0: from the newest on), newest first.
+	Jobs(ctx context.Context, before JobID, limit int) ([]Job, error)
+
+	// Cancel ends a job. Once it returned nil nothing of the job turns done.
+	Cancel(ctx context.Context, id JobID, reason string) error
+
+	// Shards pages through a job's shards by number, those above after. With
+	// results, small results come along inline.
+	Shards(ctx context.Context, id JobID, after uint32, limit int, results bool) ([]Shard, error)
+
+	// Events lists the ledger: of a shard (Seq > 0), of a job with its shards
+	// (Seq == 0), or of everything (zero), above sequence after, oldest first.
+	Events(ctx context.Context, of ShardID, after uint64, limit int) ([]Event, error)
+
+	// Workers lists the workers seen since the control plane started.
+	Workers(ctx context.Context) ([]Worker, error)
+
+	// Verify checks rows against the ledger. An empty list means they agree.
+	Verify(ctx context.Context) ([]Problem, error)
+
+	// Exchange delivers reports and claims work, in one commit. A verdict comes
+	// back for each report, in order. A repeated request, by its number, gets
+	// the same grants while they are open.
+	Exchange(ctx context.Context, x Exchange) (Exchanged, error)
+
+	// Heartbeat renews leases and tells which of them are lost.
+	Heartbeat(ctx context.Context, b Beat) (Beaten, error)
+
+	// PutBlob stores bytes under their digest. ErrDigest when they differ.
+	PutBlob(ctx context.Context, d Digest, size int64, r io.Reader) error
+
+	// Blob opens stored bytes and tells their number.
+	Blob(ctx context.Context, d Digest) (io.ReadCloser, int64, error)
+}
+
+// Submission asks for a job.
+type Submission struct {
+	Project  Project         `json:"project,omitempty"` // empty: DefaultProject
+	Kind     Kind            `json:"kind"`
+	Params   json.RawMessage `json:"params"` // of the kind's own shape
+	Priority int32           `json:"priority,omitempty"`
+	Key      string          `json:"key,omitempty"` // idempotency: the same key and input give the same job
+}
+
+// Job is one submission and where it stands.
+type Job struct {
+	ID        JobID           `json:"id"`
+	Project   Project         `json:"project"`
+	Kind      Kind            `json:"kind"`
+	Params    json.RawMessage `json:"params"`
+	Priority  int32           `json:"priority,omitempty"`
+	Key       string          `json:"key,omitempty"`
+	Actor     ActorID         `json:"actor"`
+	Submitted time.Time       `json:"submitted"`
+	State     JobState        `json:"state"`
+	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
+	Reason    string          `json:"reason,omitempty"`   // of the mark
+	Shards    Counts          `json:"shards"`
+	Plans     uint32          `json:"plans,omitempty"` // accepted results whose shards are still being added
+	Items     Progress        `json:"items"`
+	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
+
+	Events uint32 `json:"events"`
+	Last   uint64 `json:"last"`
+}
+
+// Counts is the number of shards in each state.
+type Counts struct {
+	Blocked  uint32 `json:"blocked"`
+	Ready    uint32 `json:"ready"`
+	Leased   uint32 `json:"leased"`
+	Done     uint32 `json:"done"`
+	Failed   uint32 `json:"failed"`
+	Canceled uint32 `json:"canceled"`
+}
+
+// Of returns the counter of a state.
+func (c *Counts) Of(s State) *uint32 {
+	return [...]*uint32{&c.Blocked, &c.Ready, &c.Leased, &c.Done, &c.Failed, &c.Canceled}[s-Blocked]
+}
+
+// Open is the number of shards that are not terminal.
+func (c *Counts) Open() uint32 { return c.Blocked + c.Ready + c.Leased }
+
+// Progress counts units of something: all that are known of, and how they ended.
+type Progress struct {
+	Total   uint64 `json:"total"`
+	Done    uint64 `json:"done"`
+	Failed  uint64 `json:"failed,omitempty"`
+	Running uint64 `json:"running,omitempty"` // what open leases report to have done
+}
+
+// Derive returns the state that follows from a job's marks and counts.
+func (j *Job) Derive() JobState {
+	switch {
+	case j.Canceled:
+		return JobCanceled
+	case j.Shards.Open() > 0 || j.Plans > 0:
+		return JobRunning
+	case j.Shards.Failed == 0 && j.Items.Failed == 0:
+		return JobDone
+	case j.Items.Done > 0:
+		return JobPartial
+	}
+	return JobFailed
+}
+
+// Offer is what a worker can do.
+type Offer struct {
+	Kinds  []Kind   `json:"kinds"`
+	Roots  []string `json:"roots,omitempty"`
+	Models []string `json:"models,omitempty"`
+}
+
+// Able reports whether the worker can meet n.
+func (o *Offer) Able(n Need) bool {
+	has := func(list []string, v string) bool {
+		for _, x := range list {
+			if x == v {
+				return true
+			}
+		}
+		return v == ""
+	}
+	for _, k := range o.Kinds {
+		if k == n.Kind {
+			return has(o.Roots, n.Root) && has(o.Models, n.Model)
+		}
+	}
+	return false
+}
+
+// Worker is a worker as the control plane knows it.
+type Worker struct {
+	ID          WorkerID  `json:"id"`
+	Incarnation uint64    `json:"incarnation"`
+	Host        string    `json:"host,omitempty"`
+	Version     string    `json:"version,omitempty"`
+	Offer       Offer     `json:"offer"`
+	Seen        time.Time `json:"seen"`
+	Leases      int       `json:"leases"`
+}
+
+// Hello says which worker speaks. Incarnation is greater at every restart of a
+// worker; a smaller one is refused with ErrTwin.
+type Hello struct {
+	Worker      WorkerID `json:"worker"`
+	Incarnation uint64   `json:"incarnation"`
+	Host        string   `json:"host,omitempty"`
+	Machine     string   `json:"machine,omitempty"` // identity of the machine, to tell a copied folder
+	Version     string   `json:"version,omitempty"`
+	Offer       Offer    `json:"offer"`
+}
+
+// Exchange delivers reports, gives shards back and claims others, in that order.
+// A zero Hello.Worker delivers only: a spool whose worker does not run.
+type Exchange struct {
+	Hello
+	Request  uint64        `json:"request,omitempty"` // number of the claim, rising within the incarnation
+	Reports  []Report      `json:"reports,omitempty"`
+	Releases []Give        `json:"releases,omitempty"`
+	Max      int           `json:"max,omitempty"`      // shards wanted
+	PerKind  map[Kind]int  `json:"per_kind,omitempty"` // at most so many of a kind; kinds not named: none
+	Job      JobID         `json:"job,omitzero"`       // claim from this job only
+	Wait     time.Duration `json:"wait_ns,omitempty"`  // how long to wait for work, when there is neither work nor a report
+}
+
+// Give gives a granted shard back uncounted.
+type Give struct {
+	Shard  ShardID       `json:"shard"`
+	Fence  Fence         `json:"fence"`
+	Reason string        `json:"reason"`
+	Delay  time.Duration `json:"delay_ns,omitempty"` // nobody is granted it for so long
+}
+
+// Exchanged answers an Exchange.
+type Exchanged struct {
+	Verdicts []Judgement `json:"verdicts,omitempty"`
+	Grants   []Grant     `json:"grants,omitempty"`
+	More     bool        `json:"more,omitempty"` // ask again at once: there is more to do than one commit should hold
+}
+
+// Grant is a lease: work, and the proof of holding it.
+type Grant struct {
+	Shard   ShardID         `json:"shard"`
+	Fence   Fence           `json:"fence"`
+	Token   string          `json:"token"`
+	Kind    Kind            `json:"kind"`
+	Payload json.RawMessage `json:"payload"`
+	Work    uint64          `json:"work,omitempty"`
+	Needs   []Result        `json:"needs,omitempty"` // results of the shards it waited for, in Spec.After's order
+	Term    time.Duration   `json:"term_ns"`         // it lapses so long after the last heartbeat
+}
+
+// Outcome says how an attempt ended.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeDone   Outcome = "done"
+	OutcomeFailed Outcome = "failed"
+)
+
+// Report tells how an attempt ended. Digest is that of the result's bytes, or of
+// FailureDigest: with the fence it identifies the report.
+type Report struct {
+	Shard   ShardID         `json:"shard"`
+	Fence   Fence           `json:"fence"`
+	Token   string          `json:"token"`
+	Outcome Outcome         `json:"outcome"`
+	Digest  Digest          `json:"digest"`
+	Class   FailureClass    `json:"class,omitempty"`  // failed: Retryable or Permanent
+	Reason  string          `json:"reason,omitempty"` // failed
+	Bytes   int64           `json:"bytes,omitempty"`  // done: length of the result
+	Result  json.RawMessage `json:"result,omitempty"` // done: the bytes, unless they travel as a blob
+	Blobs   []Digest        `json:"blobs,omitempty"`  // blobs the result speaks of, and the result itself if it is one
+}
+
+// Verdict is the control plane's answer to a report.
+type Verdict string
+
+// The verdicts. All but NeedBlobs and Denied are durable: the worker may forget the report.
+const (
+	Accepted      Verdict = "accepted"   // recorded
+	Duplicate     Verdict = "duplicate"  // this very report settled the fence before
+	Conflict      Verdict = "conflict"   // another report settled the fence
+	Stale         Verdict = "stale"      // the shard was granted again, or is no longer open
+	InvalidReport Verdict = "invalid"    // the result breaks its kind's rules: a failed attempt
+	NeedBlobs     Verdict = "need_blobs" // upload Missing and report again
+	Denied        Verdict = "denied"     // not there, or not the caller's
+)
+
+// Judgement is the verdict on one report.
+type Judgement struct {
+	Shard   ShardID  `json:"shard"`
+	Fence   Fence    `json:"fence"`
+	Verdict Verdict  `json:"verdict"`
+	Reason  string   `json:"reason,omitempty"`
+	Missing []Digest `json:"missing,omitempty"`
+}
+
+// Phase says what a worker does with a lease.
+type Phase string
+
+// The phases of a lease.
+const (
+	Waiting Phase = "waiting" // not begun
+	Running Phase = "running"
+	Spooled Phase = "spooled" // finished, its report not yet delivered
+)
+
+// Beat is a worker's heartbeat: all the leases it believes to hold.
+type Beat struct {
+	Hello
+	Leases []LeaseBeat `json:"leases,omitempty"`
+}
+
+// LeaseBeat is one lease in a heartbeat.
+type LeaseBeat struct {
+	Shard ShardID `json:"shard"`
+	Fence Fence   `json:"fence"`
+	Phase Phase   `json:"phase"`
+	Work  uint64  `json:"work,omitempty"` // done so far, in the unit of Grant.Work
+}
+
+// Beaten answers a heartbeat. Work on lost leases must end within 5 s.
+type Beaten struct {
+	Lost []ShardID `json:"lost,omitempty"`
+}
+
+// Problem is a verifier's finding.
+type Problem struct {
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"` // a shard's or job's id, or "ledger"
+	Detail  string `json:"detail"`
+}

@@ -1,0 +1,59 @@
+package lease
+
+import "time"
+
+// EventKind says what happened.
+type EventKind string
+
+// The kinds of event. Those of the second group tell of a job, of the third of
+// the store.
+const (
+	EventQueued       EventKind = "queued"        // the shard was added
+	EventReady        EventKind = "ready"         // the last shard it waited for is done
+	EventLeased       EventKind = "leased"        // granted to a worker
+	EventReleased     EventKind = "released"      // given back without a count
+	EventRequeued     EventKind = "requeued"      // failed, to be tried again
+	EventLeaseExpired EventKind = "lease_expired" // the lease ended by silence
+	EventDone         EventKind = "done"          // a result was accepted
+	EventReused       EventKind = "reused"        // the result of earlier, equal work was taken
+	EventFailed       EventKind = "failed"        // no further attempt
+	EventCanceled     EventKind = "canceled"      // of a shard, and of a job
+
+	EventSubmitted EventKind = "submitted"
+	EventPaused    EventKind = "paused"
+	EventResumed   EventKind = "resumed"
+
+	EventCreated  EventKind = "created"  // the store itself began
+	EventRestored EventKind = "restored" // the store's epoch was raised
+)
+
+// EventKinds lists all kinds. Its order is the one byte a stored event spends on
+// its kind: append only.
+var EventKinds = []EventKind{
+	EventQueued, EventReady, EventLeased, EventReleased, EventRequeued, EventLeaseExpired,
+	EventDone, EventReused, EventFailed, EventCanceled, EventSubmitted, EventPaused,
+	EventResumed, EventCreated, EventRestored,
+}
+
+// Event is one line of the ledger.
+type Event struct {
+	Seq    uint64       `json:"seq"`             // in the whole ledger, gapless from 1
+	Job    JobID        `json:"job,omitzero"`    // zero: of the store
+	Shard  uint32       `json:"shard,omitzero"`  // within the job; zero: of the job
+	N      uint32       `json:"n"`               // in its shard's (or job's) history, gapless from 1
+	Prev   uint64       `json:"prev,omitempty"`  // sequence of number N-1
+	At     time.Time    `json:"at"`              // the control plane's wall clock, ms; for people only
+	Kind   EventKind    `json:"kind"`            //
+	Actor  ActorID      `json:"actor,omitempty"` // who caused it
+	Worker WorkerID     `json:"worker,omitempty"`
+	Fence  Fence        `json:"fence,omitzero"`
+	Class  FailureClass `json:"class,omitempty"`
+	Reason string       `json:"reason,omitempty"`
+	Digest Digest       `json:"digest,omitzero"` // of the report or the result
+	From   ShardID      `json:"from,omitzero"`   // reused: whose result
+	Count  bool         `json:"count,omitempty"` // lease_expired: whether it counts as a lapse
+	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
+}
+
+// ShardID returns the shard the event tells of; its Seq is zero for a job's event.
+func (e *Event) ShardID() ShardID { return ShardID{e.Job, e.Shard} }
