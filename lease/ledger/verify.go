@@ -1,0 +1,340 @@
+package ledger
+
+import (
+	"fmt"
+
+	"macbatch/lease"
+)
+
+// Record is the events of one commit.
+type Record struct {
+	First    uint64 // sequence of the first event
+	Events   []lease.Event
+	Chain    lease.Digest // as stored with it
+	Computed lease.Digest // as it follows from the record before
+	Err      error        // it cannot be read
+}
+
+// Snapshot is a store at one moment.
+type Snapshot interface {
+	// Head returns the sequence of the newest event and the digest of the chain there.
+	Head() (seq uint64, chain lease.Digest, err error)
+
+	// Records calls fn for each ledger record in order, until it returns false.
+	Records(fn func(Record) bool)
+
+	// Jobs calls fn for each job with the number its next shard would get, the
+	// sum of the part of its row that only its own events change, or what keeps
+	// it from being read.
+	Jobs(fn func(j lease.Job, next uint32, sum uint64, err error) bool)
+
+	// Shards calls fn for each shard with the sum of its row, or what keeps it from being read.
+	Shards(fn func(s lease.Shard, sum uint64, err error) bool)
+
+	// Plans calls fn for each result whose shards are still being added.
+	Plans(fn func(id lease.ShardID) bool)
+
+	// Value returns the bytes of a result kept in the store, or nil.
+	Value(id lease.ShardID) []byte
+
+	// HasBlob reports whether a blob is there.
+	HasBlob(d lease.Digest) bool
+}
+
+// fold is what the events say of one shard or job.
+type fold struct {
+	last     lease.Event
+	n        uint32
+	fence    lease.Fence // of the newest grant
+	granted  bool        // a grant that nothing ended
+	terminal int
+	failures uint16
+	lapses   uint16
+	canceled bool
+	seen     bool // its row was met
+}
+
+type verifier struct {
+	snap     Snapshot
+	problems []lease.Problem
+	shards   map[lease.ShardID]*fold // jobs have Seq 0
+	jobs     map[lease.JobID]*recount
+}
+
+// recount is a job's counters as its shards add them up.
+type recount struct {
+	shards      lease.Counts
+	items, work lease.Progress
+	plans       uint32
+	next        uint32
+}
+
+// Verify checks a snapshot. Its error means that it could not be read at all.
+func Verify(s Snapshot) ([]lease.Problem, error) {
+	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}}
+	v.ledger()
+	s.Plans(func(id lease.ShardID) bool { v.recount(id.Job).plans++; return true })
+	v.rows()
+	v.jobRows()
+	for id, f := range v.shards {
+		if !f.seen && (id != lease.ShardID{}) {
+			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
+		}
+	}
+	return v.problems, nil
+}
+
+func (v *verifier) add(kind, subject, format string, args ...any) {
+	v.problems = append(v.problems, lease.Problem{Kind: kind, Subject: subject, Detail: fmt.Sprintf(format, args...)})
+}
+
+func subject(id lease.ShardID) string {
+	switch {
+	case id == lease.ShardID{}:
+		return "ledger"
+	case id.Seq == 0:
+		return id.Job.String()
+	}
+	return id.String()
+}
+
+func (v *verifier) recount(id lease.JobID) *recount {
+	c := v.jobs[id]
+	if c == nil {
+		c = &recount{next: 1}
+		v.jobs[id] = c
+	}
+	return c
+}
+
+// ledger folds all events and checks the chain.
+func (v *verifier) ledger() {
+	next := uint64(1)
+	var last lease.Digest
+	v.snap.Records(func(r Record) bool {
+		if r.Err != nil {
+			v.add("event_unreadable", "ledger", "%v", r.Err)
+		}
+		if r.Chain != r.Computed {
+			v.add("chain_broken", "ledger", "the record of events %d to %d was changed, or one before it removed", r.First, r.First+uint64(max(len(r.Events), 1))-1)
+		}
+		if r.First != next && r.Err == nil {
+			v.add("chain_broken", "ledger", "event %d is followed by event %d", next-1, r.First)
+		}
+		next, last = r.First+uint64(len(r.Events)), r.Chain
+		for i := range r.Events {
+			v.event(&r.Events[i])
+		}
+		return true
+	})
+	seq, chain, err := v.snap.Head()
+	switch {
+	case err != nil:
+		v.add("head_disagrees", "ledger", "%v", err)
+	case seq != next-1 || chain != last:
+		v.add("head_disagrees", "ledger", "the head names event %d, the ledger ends at %d, or its digest differs", seq, next-1)
+	}
+}
+
+func (v *verifier) event(ev *lease.Event) {
+	id := ev.ShardID()
+	f := v.shards[id]
+	if f == nil {
+		f = &fold{}
+		v.shards[id] = f
+		if id.Seq != 0 && ev.Kind != lease.EventQueued || id.Seq == 0 && id.Job != 0 && ev.Kind != lease.EventSubmitted {
+			v.add("no_creation_event", subject(id), "the first event is %q", ev.Kind)
+		}
+	}
+	f.n++
+	if ev.N != f.n || ev.Prev != f.last.Seq {
+		v.add("history_gap", subject(id), "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
+	}
+	f.last = *ev
+	if id.Seq != 0 {
+		v.shardEvent(id, f, ev)
+	} else if ev.Kind == lease.EventCanceled {
+		f.canceled = true
+	}
+}
+
+func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
+	switch ev.Kind {
+	case lease.EventDone, lease.EventReused, lease.EventFailed, lease.EventCanceled:
+		f.terminal++
+		if f.terminal == 2 {
+			v.add("two_terminal_events", id.String(), "event %d (%s) ends it again", ev.Seq, ev.Kind)
+		}
+	default:
+		if f.terminal > 0 {
+			v.add("event_after_terminal", id.String(), "event %d (%s) comes after its end", ev.Seq, ev.Kind)
+		}
+	}
+	under := f.granted && ev.Fence == f.fence
+	switch ev.Kind {
+	case lease.EventLeased:
+		if ev.Fence <= f.fence {
+			v.add("fence_not_monotonic", id.String(), "event %d grants fence %v after %v", ev.Seq, ev.Fence, f.fence)
+		}
+		f.fence, f.granted = ev.Fence, true
+	case lease.EventDone:
+		if !under {
+			v.add("done_without_claim", id.String(), "event %d is done under fence %v, granted was %v", ev.Seq, ev.Fence, f.fence)
+		}
+		f.granted = false
+	case lease.EventReleased, lease.EventRequeued, lease.EventLeaseExpired:
+		if !under {
+			v.add("fence_disagrees", id.String(), "event %d (%s) has fence %v, granted was %v", ev.Seq, ev.Kind, ev.Fence, f.fence)
+		}
+		f.granted = false
+		if ev.Kind == lease.EventRequeued {
+			f.failures++
+		}
+		if ev.Count {
+			f.lapses++
+		}
+	case lease.EventFailed:
+		if ev.Class != lease.Dependency && ev.Class != lease.Poison {
+			f.failures++
+		}
+		f.granted = false
+	case lease.EventCanceled, lease.EventReused:
+		f.granted = false
+	case lease.EventQueued, lease.EventReady:
+	default:
+		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
+	}
+}
+
+// rows compares each shard's row with its history and adds it to its job's counts.
+func (v *verifier) rows() {
+	v.snap.Shards(func(s lease.Shard, sum uint64, err error) bool {
+		c := v.recount(s.ID.Job)
+		c.next = max(c.next, s.ID.Seq+1)
+		f := v.shards[s.ID]
+		if f != nil {
+			f.seen = true
+		}
+		if err != nil {
+			v.add("row_unreadable", s.ID.String(), "%v", err)
+			return true
+		}
+		if f == nil {
+			v.add("no_creation_event", s.ID.String(), "the row has no events")
+			return true
+		}
+		v.row(&s, f, sum)
+		v.result(&s)
+		c.count(&s)
+		return true
+	})
+}
+
+func (v *verifier) row(s *lease.Shard, f *fold, sum uint64) {
+	id, last := s.ID.String(), f.last.Kind
+	ends := map[lease.EventKind]lease.State{
+		lease.EventDone: lease.Done, lease.EventReused: lease.Done, lease.EventFailed: lease.Failed, lease.EventCanceled: lease.Canceled,
+	}
+	end, ended := ends[last]
+	switch {
+	case s.State.Terminal() && f.terminal == 0:
+		v.add("terminal_without_event", id, "the row is %s, its last event is %q", s.State, last)
+	case s.State.Terminal() && ended && end != s.State:
+		v.add("terminal_events_disagree", id, "the row is %s, its last event is %q", s.State, last)
+	case !s.State.Terminal() && f.terminal > 0:
+		v.add("event_without_terminal", id, "the row is %s, its last event is %q", s.State, last)
+	case s.State == lease.Ready && last == lease.EventLeased:
+		v.add("ready_after_claim", id, "the row is ready, its last event is a grant")
+	case s.State == lease.Leased && last != lease.EventLeased:
+		v.add("leased_without_claim", id, "the row is leased, its last event is %q", last)
+	}
+	if s.Fence != f.fence {
+		v.add("fence_disagrees", id, "the row has fence %v, its last grant %v", s.Fence, f.fence)
+	}
+	if s.Events != f.n || s.Last != f.last.Seq {
+		v.add("history_gap", id, "the row counts %d events up to %d, the ledger has %d up to %d", s.Events, s.Last, f.n, f.last.Seq)
+	}
+	if s.Failures != f.failures || s.Lapses != f.lapses {
+		v.add("row_edited", id, "the row counts %d failures and %d lapses, its events %d and %d", s.Failures, s.Lapses, f.failures, f.lapses)
+	}
+	if sum != f.last.Sum {
+		v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
+	}
+}
+
+func (v *verifier) result(s *lease.Shard) {
+	if s.State != lease.Done {
+		return
+	}
+	if s.Result.Blob {
+		if !v.snap.HasBlob(s.Result.Digest) {
+			v.add("result_missing", s.ID.String(), "blob %v is not there", s.Result.Digest)
+		}
+		return
+	}
+	id := s.ID
+	if !s.From.IsZero() {
+		id = s.From
+	}
+	b := v.snap.Value(id)
+	switch {
+	case b == nil:
+		v.add("result_missing", s.ID.String(), "the store has no result of shard %v", id)
+	case lease.DigestOf(b) != s.Result.Digest || int64(len(b)) != s.Result.Bytes:
+		v.add("result_edited", s.ID.String(), "the result of shard %v does not have its digest", id)
+	}
+}
+
+func (c *recount) count(s *lease.Shard) {
+	*c.shards.Of(s.State)++
+	c.items.Total += uint64(s.Opens)
+	if s.Planned > 0 {
+		return
+	}
+	c.work.Total += s.Work
+	switch s.State {
+	case lease.Done:
+		c.items.Done += uint64(s.Settles)
+		c.work.Done += s.Work
+	case lease.Failed:
+		c.items.Failed += uint64(s.Settles)
+		c.work.Failed += s.Work
+	case lease.Blocked, lease.Ready, lease.Leased, lease.Canceled:
+	}
+}
+
+// jobRows compares each job's row with its own events and its shards.
+func (v *verifier) jobRows() {
+	seen := map[lease.JobID]bool{}
+	v.snap.Jobs(func(j lease.Job, next uint32, sum uint64, err error) bool {
+		seen[j.ID] = true
+		f := v.shards[lease.ShardID{Job: j.ID}]
+		if f != nil {
+			f.seen = true
+		}
+		id := j.ID.String()
+		switch {
+		case err != nil:
+			v.add("row_unreadable", id, "%v", err)
+			return true
+		case f == nil:
+			v.add("no_creation_event", id, "the job has no events")
+			return true
+		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled:
+			v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
+		}
+		c := v.recount(j.ID)
+		if c.shards != j.Shards || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
+			v.add("counts_disagree", id, "the job counts %+v with %d plans and next shard %d, its shards add up to %+v, %d and %d", j.Shards, j.Plans, next, c.shards, c.plans, c.next)
+		}
+		if c.items != j.Items || c.work != j.Work {
+			v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)
+		}
+		return true
+	})
+	for id := range v.jobs {
+		if !seen[id] {
+			v.add("shard_without_job", id.String(), "%d shards, but no job", v.jobs[id].next-1)
+		}
+	}
+}

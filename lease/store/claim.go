@@ -1,0 +1,468 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+)
+
+// maxReuse bounds the shards that one claim settles with earlier results.
+const maxReuse = 256
+
+// Exchange implements lease.Control.
+func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
+	if err := c.may(lease.WorkerRole); err != nil {
+		return out, err
+	}
+	if len(x.Reports) > lease.MaxReports || len(x.Releases) > lease.MaxReports || x.Max > lease.MaxGrants {
+		return out, fmt.Errorf("exchange: %w", lease.ErrTooLarge)
+	}
+	if err := c.s.greet(c.actor.ID, x.Hello, x.Max > 0, x.Request); err != nil {
+		return out, err
+	}
+	reports := make([]checked, len(x.Reports))
+	for i, rep := range x.Reports {
+		reports[i] = c.s.check(rep)
+	}
+	deadline := c.s.now().Add(min(x.Wait, lease.MaxWait))
+	for {
+		c.s.mu.Lock()
+		wake := c.s.wake
+		c.s.mu.Unlock()
+		err = c.s.do(ctx, func(t *tx) (err error) {
+			out, err = t.exchange(c.actor, x, reports)
+			return err
+		})
+		if err != nil || x.Max == 0 || len(reports) > 0 || len(out.Grants) > 0 || out.More {
+			return out, err
+		}
+		left := deadline.Sub(c.s.now())
+		if left <= 0 {
+			return out, nil
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-wake:
+			timer.Stop()
+		case <-timer.C:
+			return out, nil
+		case <-ctx.Done():
+			timer.Stop()
+			return out, context.Cause(ctx)
+		case <-c.s.stopped:
+			timer.Stop()
+			return out, lease.ErrUnreachable
+		}
+	}
+}
+
+// greet notes that a worker speaks, and refuses its twin.
+func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request uint64) error {
+	if h.Worker == "" {
+		if claims {
+			return fmt.Errorf("claim without a worker id: %w", lease.ErrInvalid)
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, now := s.index.worker(h.Worker), s.now()
+	alive := !w.seen.IsZero() && now.Sub(w.seen) < lease.Term
+	switch {
+	case h.Incarnation < w.hello.Incarnation:
+		return fmt.Errorf("worker %q on %s started anew meanwhile: %w", h.Worker, w.hello.Host, lease.ErrTwin)
+	case alive && w.hello.Machine != h.Machine:
+		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
+	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
+		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
+	}
+	if h.Incarnation > w.hello.Incarnation {
+		w.request = 0
+	}
+	w.hello, w.actor, w.seen = h, actor, now
+	if claims {
+		w.request = max(w.request, request)
+	}
+	return nil
+}
+
+func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (out lease.Exchanged, err error) {
+	for i := range reports {
+		v, err := t.report(actor, &reports[i])
+		if err != nil {
+			return out, err
+		}
+		out.Verdicts = append(out.Verdicts, v)
+	}
+	for _, g := range x.Releases {
+		if err := t.release(actor, g); err != nil {
+			return out, err
+		}
+	}
+	if x.Max > 0 {
+		err = t.claim(actor, &x, &out)
+	}
+	return out, err
+}
+
+// claim grants what the worker is able to do, oldest first.
+func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) error {
+	ix := t.s.index
+	w := ix.worker(x.Worker)
+	if done, err := t.claimAgain(w, x, out); done || err != nil {
+		return err
+	}
+	left := map[lease.Kind]int{}
+	for k, n := range x.PerKind {
+		left[k] = n
+	}
+	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
+		return err
+	}
+	var able []*class
+	for _, c := range ix.classes {
+		if x.Offer.Able(c.need) {
+			able = append(able, c)
+		}
+	}
+	for reused := 0; len(out.Grants) < x.Max; {
+		tk, ok := first(able, left, x.Job, &actor)
+		if !ok {
+			return nil
+		}
+		if reused >= maxReuse || len(t.dirty) > 8*maxPlan {
+			out.More = true
+			return nil
+		}
+		sh, err := t.shard(tk.id)
+		if err != nil {
+			return err
+		}
+		if did, err := t.reuse(sh); err != nil {
+			return err
+		} else if did {
+			reused++
+			// Its successors may have opened classes.
+			able = able[:0]
+			for _, c := range ix.classes {
+				if x.Offer.Able(c.need) {
+					able = append(able, c)
+				}
+			}
+			continue
+		}
+		if err := t.grant(actor, sh, x, left, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first is the oldest claimable shard among classes that still have room.
+func first(able []*class, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
+	for _, c := range able {
+		if left[c.need.Kind] <= 0 {
+			continue
+		}
+		c.jobs.Scan(func(l *line) bool {
+			if job != 0 && l.job != job || !actor.Sees(l.project) {
+				return true
+			}
+			tk, has := l.shards.Min()
+			if has && (!ok || tk.before(best)) {
+				best, ok = tk, true
+			}
+			return !has
+		})
+	}
+	return best, ok
+}
+
+// grant leases a shard under a new fence. A lapsed shard that used up its chances
+// ends here instead.
+func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) error {
+	count := false
+	if l := t.s.index.leases[sh.ID]; l != nil {
+		count = l.ran
+	}
+	if t.head.Fence++; t.head.Fence == 0 {
+		t.head.Epoch++ // four thousand million grants: the next epoch begins
+	}
+	f := lease.Fence(uint64(t.head.Epoch)<<32 | uint64(t.head.Fence))
+	err := t.step(sh, lease.Claim{
+		Holder: lease.Holder{Worker: x.Worker, Actor: actor.ID, Incarnation: x.Incarnation, Request: x.Request},
+		Fence:  f, Term: lease.Term, Count: count,
+	})
+	if err != nil {
+		return err
+	}
+	if sh.State != lease.Leased {
+		return t.settle(sh)
+	}
+	left[sh.Need.Kind]--
+	return t.tellGrant(sh, out)
+}
+
+// tellGrant adds an open lease to the answer.
+func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
+	g := lease.Grant{
+		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
+		Payload: sh.Payload, Work: sh.Work, Term: lease.Term,
+	}
+	for _, seq := range sh.After {
+		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		if err != nil {
+			return err
+		}
+		res, err := t.resultOf(&on.Shard)
+		if err != nil {
+			return err
+		}
+		g.Needs = append(g.Needs, res)
+	}
+	out.Grants = append(out.Grants, g)
+	return nil
+}
+
+// resultOf returns a done shard's result, with its bytes when they are in the store.
+func (t *tx) resultOf(sh *lease.Shard) (lease.Result, error) {
+	res := sh.Result
+	if res.Blob {
+		return res, nil
+	}
+	id := sh.ID
+	if !sh.From.IsZero() {
+		id = sh.From
+	}
+	b := t.get(shardKey(keyValue, id))
+	if b == nil {
+		return res, fmt.Errorf("shard %v: its result is missing", id)
+	}
+	res.Inline = append([]byte(nil), b...)
+	return res, nil
+}
+
+// claimAgain answers a repeated claim with its open grants, and ends what older
+// incarnations of the worker still hold. done: the answer is complete.
+func (t *tx) claimAgain(w *workerSeen, x *lease.Exchange, out *lease.Exchanged) (done bool, err error) {
+	var again, old []lease.ShardID
+	for id, l := range w.leases {
+		switch {
+		case l.holder.Incarnation < x.Incarnation:
+			old = append(old, id)
+		case l.holder.Request == x.Request && !l.lapsed:
+			again = append(again, id)
+		}
+	}
+	sortShards(old)
+	for _, id := range old {
+		sh, err := t.shard(id)
+		if err != nil {
+			return false, err
+		}
+		l := w.leases[id]
+		if err := t.step(sh, lease.Expire{Fence: sh.Fence, Count: l.ran}); err != nil {
+			return false, err
+		}
+		if sh.State.Terminal() {
+			if err := t.settle(sh); err != nil {
+				return false, err
+			}
+		}
+	}
+	sortShards(again)
+	for _, id := range again {
+		sh, err := t.shard(id)
+		if err != nil {
+			return false, err
+		}
+		if err := t.tellGrant(sh, out); err != nil {
+			return false, err
+		}
+	}
+	return len(again) > 0, nil
+}
+
+// claimAlone serves shards that are suspected of killing their workers: one at a
+// time, to a worker that holds nothing else. done: the worker gets nothing more.
+func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) (done bool, err error) {
+	ix := t.s.index
+	for id := range w.leases {
+		if sh, err := t.shard(id); err != nil {
+			return false, err
+		} else if sh.Suspect() {
+			return true, nil // it is alone with a suspect now
+		}
+	}
+	tk, ok := firstSuspect(ix, x, &actor)
+	if !ok {
+		if ix.alone == x.Worker {
+			ix.alone = ""
+		}
+		return false, nil
+	}
+	if left[tk.need.Kind] <= 0 && len(w.leases) == 0 {
+		return false, nil
+	}
+	if other := ix.workers[ix.alone]; ix.alone != "" && ix.alone != x.Worker && other != nil && t.now.Sub(other.seen) < lease.Term {
+		return false, nil // another worker is being drained for it
+	}
+	ix.alone = x.Worker
+	if len(w.leases) > 0 {
+		return true, nil
+	}
+	sh, err := t.shard(tk.id)
+	if err != nil {
+		return false, err
+	}
+	ix.alone = ""
+	return true, t.grant(actor, sh, x, left, out)
+}
+
+func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor) (best ticket, ok bool) {
+	ix.suspects.Scan(func(tk ticket) bool {
+		if x.Offer.Able(tk.need) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
+			best, ok = tk, true
+		}
+		return !ok
+	})
+	return best, ok
+}
+
+// reuseOf is the identity of a shard's work including the results it waited for;
+// zero when it is not to be reused.
+func (t *tx) reuseOf(sh *shardTx) lease.Digest {
+	if sh.Reuse.IsZero() {
+		return lease.Digest{}
+	}
+	parts := []string{string(sh.Project), string(sh.Reuse[:])}
+	for _, seq := range sh.After {
+		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		if err != nil || on.State != lease.Done {
+			return lease.Digest{}
+		}
+		parts = append(parts, string(on.Result.Digest[:]))
+	}
+	return lease.ReuseDigest(parts...)
+}
+
+// reuse settles a claimable shard with the result of equal work done earlier.
+func (t *tx) reuse(sh *shardTx) (bool, error) {
+	if sh.State != lease.Ready {
+		return false, nil
+	}
+	key := t.reuseOf(sh)
+	if key.IsZero() {
+		return false, nil
+	}
+	b := t.get(reuseKey(key))
+	if b == nil {
+		return false, nil
+	}
+	from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
+	if err != nil || from.State != lease.Done || from.ID == sh.ID {
+		return false, nil
+	}
+	res, err := t.resultOf(&from.Shard)
+	if err != nil {
+		return false, nil
+	}
+	if _, here := t.s.present[res.Digest]; res.Blob && !here {
+		return false, nil
+	}
+	var plan lease.Plan
+	if from.Planned > 0 {
+		if res.Blob {
+			return false, nil // what it plans is not known without reading it
+		}
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return false, err
+		}
+		if plan, err = t.s.planner.Accept(&j.Job, &sh.Shard, res.Inline, nil); err != nil {
+			return false, nil
+		}
+		if !t.runnable(sh, plan) {
+			return false, nil
+		}
+	}
+	if err := t.step(sh, lease.Reuse{From: from.ID, Result: res}); err != nil {
+		return false, err
+	}
+	return true, t.done(sh, plan)
+}
+
+// runnable reports whether each shard of a plan could be done: it needs no blob
+// that has been dropped, or has an earlier result itself.
+func (t *tx) runnable(parent *shardTx, plan lease.Plan) bool {
+	for _, sp := range plan {
+		if len(t.s.missing(sp.Inputs)) == 0 {
+			continue
+		}
+		if sp.Reuse.IsZero() || len(sp.After) > 0 {
+			return false
+		}
+		key := lease.ReuseDigest(string(parent.Project), string(sp.Reuse[:]))
+		b := t.get(reuseKey(key))
+		if b == nil {
+			return false
+		}
+		from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
+		if err != nil || from.State != lease.Done {
+			return false
+		}
+		if _, here := t.s.present[from.Result.Digest]; from.Result.Blob && !here {
+			return false
+		}
+	}
+	return true
+}
+
+// Heartbeat implements lease.Control. It writes nothing.
+func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, err error) {
+	if err := c.may(lease.WorkerRole); err != nil {
+		return out, err
+	}
+	if c.s.broken.Load() {
+		return out, lease.ErrUnknownOutcome
+	}
+	if b.Worker == "" {
+		return out, fmt.Errorf("heartbeat without a worker id: %w", lease.ErrInvalid)
+	}
+	if err := c.s.greet(c.actor.ID, b.Hello, false, 0); err != nil {
+		return out, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	now := c.s.now()
+	for _, lb := range b.Leases {
+		l := c.s.index.leases[lb.Shard]
+		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || c.s.index.marks[lb.Shard.Job] == markCanceled {
+			out.Lost = append(out.Lost, lb.Shard)
+			continue
+		}
+		c.s.index.renew(l, now.Add(lease.Term))
+		l.ran = l.ran || lb.Phase == lease.Running
+		l.work = min(lb.Work, 1<<62)
+	}
+	return out, nil
+}
+
+// inline reads the bytes of a result kept in the store; nil for a blob.
+func inline(r kv.Reader, sh *lease.Shard) ([]byte, error) {
+	if sh.State != lease.Done || sh.Result.Blob {
+		return nil, nil
+	}
+	id := sh.ID
+	if !sh.From.IsZero() {
+		id = sh.From
+	}
+	b := r.Get(shardKey(keyValue, id))
+	if b == nil {
+		return nil, fmt.Errorf("shard %v: its result is missing", id)
+	}
+	return append([]byte(nil), b...), nil
+}

@@ -1,0 +1,321 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"macbatch/lease"
+)
+
+// rowVersion begins every row. See the package documentation for how to raise it.
+const rowVersion = 1
+
+// The first byte of a key says what it holds.
+const (
+	keyStore = 'm' // the store's identity
+	keyHead  = 'h' // the ledger's head, with the counters
+	keyJob   = 'j' // + job
+	keyShard = 's' // + job + seq
+	keyValue = 'o' // + job + seq: an inline result
+	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added
+	keyKey   = 'k' // + project, 0, idempotency key
+	keyReuse = 'u' // + digest
+	keyActor = 'a' // + actor id
+)
+
+func jobKey(kind byte, id lease.JobID) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(id))
+}
+
+func shardKey(kind byte, id lease.ShardID) []byte {
+	k := make([]byte, 13)
+	k[0] = kind
+	binary.BigEndian.PutUint64(k[1:], uint64(id.Job))
+	binary.BigEndian.PutUint32(k[9:], id.Seq)
+	return k
+}
+
+func shardOfKey(k []byte) lease.ShardID {
+	if len(k) != 13 {
+		return lease.ShardID{}
+	}
+	return lease.ShardID{Job: lease.JobID(binary.BigEndian.Uint64(k[1:])), Seq: binary.BigEndian.Uint32(k[9:])}
+}
+
+func reuseKey(d lease.Digest) []byte { return append([]byte{keyReuse}, d[:]...) }
+
+func idempotencyKey(p lease.Project, key string) []byte {
+	return append(append(append([]byte{keyKey}, p...), 0), key...)
+}
+
+// prefixEnd is the first key beyond those that begin with p.
+func prefixEnd(p []byte) []byte {
+	e := slices.Clone(p)
+	for i := len(e) - 1; i >= 0; i-- {
+		if e[i]++; e[i] != 0 {
+			return e[:i+1]
+		}
+	}
+	return nil
+}
+
+// sum is what an event keeps of the row it left behind.
+func sum(key, row []byte) uint64 {
+	d := lease.DigestOf(append(slices.Clip(slices.Clone(key)), row...))
+	return binary.BigEndian.Uint64(d[:])
+}
+
+func encodeShard(s *lease.Shard) []byte {
+	e := encoder{make([]byte, 0, 128+len(s.Payload))}
+	e.byte(rowVersion)
+	e.string(string(s.Need.Kind))
+	e.string(s.Need.Root)
+	e.string(s.Need.Model)
+	e.uint(uint64(s.Item))
+	e.byte(s.Stage)
+	e.uint(uint64(s.Opens))
+	e.uint(uint64(s.Settles))
+	e.uint(s.Work)
+	e.string(string(s.Payload))
+	e.uint(uint64(len(s.Inputs)))
+	for _, d := range s.Inputs {
+		e.b = append(e.b, d[:]...)
+	}
+	e.uints(s.After)
+	e.uints(s.Next)
+	e.digest(s.Reuse)
+
+	e.byte(byte(s.State))
+	e.fixed64(uint64(s.Fence))
+	e.bool(s.Holder.Worker != "")
+	if s.Holder.Worker != "" {
+		e.string(string(s.Holder.Worker))
+		e.string(string(s.Holder.Actor))
+		e.uint(s.Holder.Incarnation)
+		e.uint(s.Holder.Request)
+	}
+	e.uint(uint64(s.Failures))
+	e.uint(uint64(s.Lapses))
+	e.uint(uint64(s.Delay))
+	e.string(string(s.Class))
+	e.string(s.Reason)
+	e.bool(s.Settled.Fence != 0)
+	if s.Settled.Fence != 0 {
+		e.fixed64(uint64(s.Settled.Fence))
+		e.b = append(e.b, s.Settled.Digest[:]...)
+	}
+	e.digest(s.Result.Digest)
+	e.uint(uint64(s.Result.Bytes))
+	e.bool(s.Result.Blob)
+	e.shard(s.From)
+	e.uint(uint64(s.Planned))
+	e.uint(uint64(s.Events))
+	e.uint(s.Last)
+	return e.b
+}
+
+// decodeShard reads a row. The project and priority are its job's.
+func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
+	d := decoder{b: b}
+	if v := d.byte(); v != rowVersion {
+		return nil, fmt.Errorf("shard %v: row version %d is not known", id, v)
+	}
+	s := &lease.Shard{ID: id}
+	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string()}
+	s.Item, s.Stage = d.uint32(), d.byte()
+	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
+	s.Payload = bytes.Clone(d.bytes())
+	if n := d.uint(); n > uint64(len(d.b))/32 {
+		d.fail(errShort)
+	} else if n > 0 {
+		s.Inputs = make([]lease.Digest, n)
+		for i := range s.Inputs {
+			copy(s.Inputs[i][:], d.take(32))
+		}
+	}
+	s.After, s.Next, s.Reuse = d.uints(), d.uints(), d.digest()
+
+	s.State, s.Fence = lease.State(d.byte()), lease.Fence(d.fixed64())
+	if s.State < lease.Blocked || s.State > lease.Canceled {
+		d.fail(fmt.Errorf("state %d is not known", s.State))
+	}
+	if d.bool() {
+		s.Holder = lease.Holder{Worker: lease.WorkerID(d.string()), Actor: lease.ActorID(d.string()), Incarnation: d.uint(), Request: d.uint()}
+	}
+	s.Failures, s.Lapses, s.Delay = d.uint16(), d.uint16(), time.Duration(d.uint())
+	s.Class, s.Reason = lease.FailureClass(d.string()), d.string()
+	if d.bool() {
+		s.Settled.Fence = lease.Fence(d.fixed64())
+		copy(s.Settled.Digest[:], d.take(32))
+	}
+	s.Result = lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool()}
+	s.From, s.Planned = d.shard(), d.uint32()
+	s.Events, s.Last = d.uint32(), d.uint()
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
+	}
+	return s, nil
+}
+
+// jobRow is a job as stored: the job, and how many shard numbers are given out.
+type jobRow struct {
+	lease.Job
+	NextSeq uint32 // the next shard's number
+}
+
+// encodeJob writes a job: first what only the job's own events change, then the
+// counts. It returns the length of the first part, which those events sum.
+func encodeJob(j *jobRow) (row []byte, fixed int) {
+	e := encoder{make([]byte, 0, 160+len(j.Params))}
+	e.byte(rowVersion)
+	e.string(string(j.Project))
+	e.string(string(j.Kind))
+	e.string(string(j.Params))
+	e.uint(uint64(uint32(j.Priority)))
+	e.string(j.Key)
+	e.string(string(j.Actor))
+	e.uint(uint64(j.Submitted.UnixMilli()))
+	e.bool(j.Canceled)
+	e.string(j.Reason)
+	e.uint(uint64(j.Events))
+	e.uint(j.Last)
+	fixed = len(e.b)
+	for _, s := range lease.States {
+		e.uint(uint64(*j.Shards.Of(s)))
+	}
+	e.uint(uint64(j.Plans))
+	for _, p := range []lease.Progress{j.Items, j.Work} {
+		e.uint(p.Total)
+		e.uint(p.Done)
+		e.uint(p.Failed)
+	}
+	e.uint(uint64(j.NextSeq))
+	return e.b, fixed
+}
+
+func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+	d := decoder{b: b}
+	if v := d.byte(); v != rowVersion {
+		return nil, 0, fmt.Errorf("job %v: row version %d is not known", id, v)
+	}
+	j = &jobRow{}
+	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
+	j.Params = bytes.Clone(d.bytes())
+	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
+	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
+	j.Canceled, j.Reason = d.bool(), d.string()
+	j.Events, j.Last = d.uint32(), d.uint()
+	fixed = len(b) - len(d.b)
+	for _, s := range lease.States {
+		*j.Shards.Of(s) = d.uint32()
+	}
+	j.Plans = d.uint32()
+	for _, p := range []*lease.Progress{&j.Items, &j.Work} {
+		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
+	}
+	j.NextSeq = d.uint32()
+	if err := d.done(); err != nil {
+		return nil, 0, fmt.Errorf("job %v: row damaged: %w", id, err)
+	}
+	j.State = j.Derive()
+	return j, fixed, nil
+}
+
+func encodeEvent(e *encoder, ev *lease.Event) {
+	at := len(e.b)
+	e.byte(byte(slices.Index(lease.EventKinds, ev.Kind)))
+	e.fixed64(uint64(ev.Job))
+	e.uint(uint64(ev.Shard))
+	e.uint(uint64(ev.N))
+	e.uint(ev.Prev)
+	e.uint(uint64(ev.At.UnixMilli()))
+	e.string(string(ev.Actor))
+	e.string(string(ev.Worker))
+	e.fixed64(uint64(ev.Fence))
+	e.string(string(ev.Class))
+	e.string(ev.Reason)
+	e.digest(ev.Digest)
+	e.shard(ev.From)
+	e.bool(ev.Count)
+	e.fixed64(ev.Sum)
+	var n [binary.MaxVarintLen64]byte
+	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
+	e.b = slices.Insert(e.b, at, n[:l]...)
+}
+
+// decodeRecord reads the events of one commit: the record without its chain digest.
+func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
+	var events []lease.Event
+	d := decoder{b: b}
+	for len(d.b) > 0 && d.err == nil {
+		in := decoder{b: d.bytes()}
+		ev := lease.Event{Seq: first + uint64(len(events))}
+		if k := int(in.byte()); k < len(lease.EventKinds) {
+			ev.Kind = lease.EventKinds[k]
+		} else {
+			in.fail(errors.New("event kind is not known"))
+		}
+		ev.Job, ev.Shard = lease.JobID(in.fixed64()), in.uint32()
+		ev.N, ev.Prev, ev.At = in.uint32(), in.uint(), time.UnixMilli(int64(in.uint())).UTC()
+		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
+		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
+		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+		if err := in.done(); err != nil {
+			d.fail(err)
+			break
+		}
+		events = append(events, ev)
+	}
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("ledger record %d: damaged: %w", first, err)
+	}
+	return events, nil
+}
+
+// head is the ledger's end and the counters, written with every commit.
+type head struct {
+	Seq     uint64       // of the newest event
+	Chain   lease.Digest // over all records
+	Commits uint64       // that wrote anything
+	Epoch   uint32
+	Fence   uint32 // counter of the newest fence in this epoch
+	Job     uint32 // counter of the newest job in this epoch
+}
+
+func encodeHead(h *head) []byte {
+	var e encoder
+	e.byte(rowVersion)
+	e.uint(h.Seq)
+	e.b = append(e.b, h.Chain[:]...)
+	e.uint(h.Commits)
+	e.uint(uint64(h.Epoch))
+	e.uint(uint64(h.Fence))
+	e.uint(uint64(h.Job))
+	return e.b
+}
+
+func decodeHead(b []byte) (h head, err error) {
+	d := decoder{b: b}
+	if v := d.byte(); v != rowVersion {
+		return h, fmt.Errorf("ledger head: version %d is not known", v)
+	}
+	h.Seq = d.uint()
+	copy(h.Chain[:], d.take(32))
+	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
+	if err := d.done(); err != nil {
+		return h, fmt.Errorf("ledger head: damaged: %w", err)
+	}
+	return h, nil
+}
+
+// chain is the digest after a record: over the one before it, its place, and its events.
+func chain(before lease.Digest, first uint64, record []byte) lease.Digest {
+	b := make([]byte, 0, 40+len(record))
+	b = append(b, before[:]...)
+	b = binary.BigEndian.AppendUint64(b, first)
+	return lease.DigestOf(append(b, record...))
+}

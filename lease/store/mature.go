@@ -1,0 +1,39 @@
+package store
+
+import (
+	"container/heap"
+	"time"
+
+	"macbatch/lease"
+)
+
+// mature makes claimable what rested long enough, and what lapsed.
+func (x *index) mature(now time.Time) {
+	for len(x.rests) > 0 && !now.Before(x.rests[0].at) {
+		d := heap.Pop(&x.rests).(due)
+		t, ok := x.resting[d.id]
+		if !ok {
+			continue
+		}
+		delete(x.resting, d.id)
+		if x.marks[d.id.Job] == 0 {
+			x.offer(t)
+		}
+	}
+	for len(x.lapses) > 0 && !now.Before(x.lapses[0].at) {
+		d := heap.Pop(&x.lapses).(due)
+		l := x.leases[d.id]
+		if l == nil || l.fence != d.fence || l.lapsed {
+			continue
+		}
+		if now.Before(l.deadline) { // it was renewed
+			heap.Push(&x.lapses, due{l.deadline, l.id, l.fence})
+			continue
+		}
+		l.lapsed = true
+		l.ticket.suspect = l.ran && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
+		if x.marks[d.id.Job] == 0 {
+			x.offer(l.ticket)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+)
+
+// page is work that follows a decision in commits of bounded size: the shards of
+// a canceled job, or those of a plan.
+type page struct {
+	job  lease.JobID
+	plan lease.ShardID // whose result plans them; zero: cancel
+	next uint32        // cancel: the first number not yet looked at
+}
+
+// maxPlan is how many shards an accepted result may plan in its own commit.
+const maxPlan = 256
+
+// nextPage is the command that writes one more page, or nil when none is due.
+// What it needs to read is read before its transaction.
+func (s *Store) nextPage() *command {
+	s.mu.Lock()
+	if len(s.paging) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	p := s.paging[0]
+	s.mu.Unlock()
+	c := &command{done: make(chan error, 1)}
+	if p.plan.IsZero() {
+		c.run = func(t *tx) error { return t.cancelPage(p) }
+		return c
+	}
+	plan, err := s.planOf(p.plan)
+	c.run = func(t *tx) error {
+		if err != nil {
+			// The result was valid when it was accepted; it is gone or damaged now.
+			s.log.Error("plan shards", "shard", p.plan.String(), "error", err)
+			return t.dropPlan(p, err)
+		}
+		return t.planPage(p, plan)
+	}
+	return c
+}
+
+func (t *tx) pageDone() { t.s.paging = t.s.paging[1:] }
+
+func (t *tx) cancelPage(p *page) error {
+	j, err := t.job(p.job)
+	if err != nil {
+		return err
+	}
+	var ids []lease.ShardID
+	last := p.next
+	from := shardKey(keyShard, lease.ShardID{Job: p.job, Seq: p.next})
+	var scanErr error
+	t.g.w.Scan(from, prefixEnd(jobKey(keyShard, p.job)), func(k, v []byte) bool {
+		id := shardOfKey(k)
+		var row *lease.Shard
+		if row, scanErr = decodeShard(id, v); scanErr != nil {
+			return false
+		}
+		last = id.Seq + 1
+		if !row.State.Terminal() {
+			ids = append(ids, id)
+		}
+		return len(ids) < pageRows
+	})
+	if scanErr != nil {
+		return scanErr
+	}
+	for _, id := range ids {
+		sh, err := t.shard(id)
+		if err != nil {
+			return err
+		}
+		if sh.State.Terminal() {
+			continue
+		}
+		if err := t.step(sh, lease.Cancel{Actor: j.Actor, Reason: j.Reason}); err != nil {
+			return err
+		}
+	}
+	if p.next = last; len(ids) < pageRows {
+		t.pageDone()
+	}
+	return nil
+}
+
+// plan adds what a result planned: at once when it is little, else in pages.
+func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
+	base := j.NextSeq
+	j.NextSeq += uint32(len(plan))
+	t.marked[j.ID] = true
+	if len(plan) <= maxPlan {
+		return t.addShards(j, plan, base, 0, len(plan))
+	}
+	j.Plans++
+	t.putPlan(sh.ID, base, 0)
+	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID})
+	return nil
+}
+
+func (t *tx) putPlan(id lease.ShardID, base, next uint32) {
+	t.put(shardKey(keyPlan, id), binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, base), next))
+}
+
+func (t *tx) planPage(p *page, plan lease.Plan) error {
+	j, err := t.job(p.job)
+	if err != nil {
+		return err
+	}
+	b := t.get(shardKey(keyPlan, p.plan))
+	if len(b) != 8 {
+		return fmt.Errorf("plan of shard %v: its mark is damaged", p.plan)
+	}
+	base, next := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	to := min(int(next)+pageRows, len(plan))
+	if j.Canceled {
+		to = int(next)
+	}
+	if err := t.addShards(j, plan, base, int(next), to); err != nil {
+		return err
+	}
+	if to == len(plan) || j.Canceled {
+		return t.dropPlan(p, nil)
+	}
+	t.putPlan(p.plan, base, uint32(to))
+	return nil
+}
+
+// dropPlan ends the paging of a plan, with an error when it can't be known any more.
+func (t *tx) dropPlan(p *page, cause error) error {
+	j, err := t.job(p.job)
+	if err != nil {
+		return err
+	}
+	t.writes[string(shardKey(keyPlan, p.plan))] = nil
+	j.Plans--
+	t.marked[j.ID] = true
+	if cause != nil {
+		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
+		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
+		t.s.index.marks[j.ID] = markCanceled
+		t.s.index.drop(j)
+		t.s.paging = append(t.s.paging, &page{job: j.ID})
+	}
+	t.pageDone()
+	return nil
+}
+
+// planOf plans again what an accepted result means.
+func (s *Store) planOf(id lease.ShardID) (plan lease.Plan, err error) {
+	var j *jobRow
+	var row *lease.Shard
+	err = s.engine.View(func(r kv.Reader) error {
+		if j, row, err = rows(r, id); err != nil {
+			return err
+		}
+		row.Result.Inline, err = inline(r, row)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	b := []byte(row.Result.Inline)
+	if row.Result.Blob {
+		if b, err = s.readBlob(row.Result.Digest, row.Result.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return s.planner.Accept(&j.Job, row, b, nil)
+}

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+	"macbatch/lease/ledger"
+)
+
+func scan(r kv.Reader, prefix []byte, fn func(k, v []byte) bool) {
+	r.Scan(prefix, prefixEnd(prefix), fn)
+}
+
+func decodeKey(k []byte) uint64 { return binary.BigEndian.Uint64(k[1:9]) }
+
+func sortShards(ids []lease.ShardID) { slices.SortFunc(ids, lease.ShardID.Compare) }
+
+// rows reads a shard and its job.
+func rows(r kv.Reader, id lease.ShardID) (*jobRow, *lease.Shard, error) {
+	jb, sb := r.Get(jobKey(keyJob, id.Job)), r.Get(shardKey(keyShard, id))
+	if jb == nil || sb == nil {
+		return nil, nil, fmt.Errorf("shard %v: %w", id, lease.ErrNotFound)
+	}
+	j, _, err := decodeJob(id.Job, jb)
+	if err != nil {
+		return nil, nil, err
+	}
+	row, err := decodeShard(id, sb)
+	if err != nil {
+		return nil, nil, err
+	}
+	row.Project, row.Priority = j.Project, j.Priority
+	return j, row, nil
+}
+
+// view reads one consistent snapshot.
+func (c *control) view(fn func(kv.Reader) error) error {
+	if c.s.broken.Load() {
+		return lease.ErrUnknownOutcome
+	}
+	if err := c.may(lease.Reader); err != nil {
+		return err
+	}
+	return c.s.engine.View(fn)
+}
+
+// job reads a job the actor may see.
+func (c *control) job(r kv.Reader, id lease.JobID) (*jobRow, error) {
+	if b := r.Get(jobKey(keyJob, id)); b != nil {
+		j, _, err := decodeJob(id, b)
+		if err != nil {
+			return nil, err
+		}
+		if c.actor.Sees(j.Project) {
+			return j, nil
+		}
+	}
+	return nil, fmt.Errorf("job %v: %w", id, lease.ErrNotFound)
+}
+
+// Job implements lease.Control.
+func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err error) {
+	err = c.view(func(r kv.Reader) error {
+		j, err := c.job(r, id)
+		if err == nil {
+			out = j.Job
+		}
+		return err
+	})
+	if err != nil || out.State.Terminal() {
+		return out, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for sid, l := range c.s.index.leases {
+		if sid.Job == id {
+			out.Work.Running += l.work
+		}
+	}
+	return out, nil
+}
+
+// Jobs implements lease.Control.
+func (c *control) Jobs(_ context.Context, before lease.JobID, limit int) (out []lease.Job, err error) {
+	if before == 0 {
+		before = ^lease.JobID(0)
+	}
+	limit = clampPage(limit)
+	err = c.view(func(r kv.Reader) (err error) {
+		var keys [][]byte
+		r.Scan([]byte{keyJob}, jobKey(keyJob, before), func(k, _ []byte) bool {
+			keys = append(keys, k)
+			return true
+		})
+		for i := len(keys) - 1; i >= 0 && len(out) < limit && err == nil; i-- {
+			var j *jobRow
+			if j, err = c.job(r, lease.JobID(decodeKey(keys[i]))); err == nil {
+				out = append(out, j.Job)
+			} else if isNotFound(err) {
+				err = nil
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+func clampPage(limit int) int {
+	if limit <= 0 || limit > lease.MaxPage {
+		return lease.MaxPage
+	}
+	return limit
+}
+
+// Shards implements lease.Control.
+func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit int, results bool) (out []lease.Shard, err error) {
+	limit = clampPage(limit)
+	size := 0
+	err = c.view(func(r kv.Reader) error {
+		j, err := c.job(r, id)
+		if err != nil || after == ^uint32(0) {
+			return err
+		}
+		from := shardKey(keyShard, lease.ShardID{Job: id, Seq: after + 1})
+		var fault error
+		r.Scan(from, prefixEnd(jobKey(keyShard, id)), func(k, v []byte) bool {
+			var row *lease.Shard
+			if row, fault = decodeShard(shardOfKey(k), v); fault != nil {
+				return false
+			}
+			row.Project, row.Priority = j.Project, j.Priority
+			if results {
+				if row.Result.Inline, fault = inline(r, row); fault != nil {
+					return false
+				}
+			}
+			size += len(v) + len(row.Result.Inline)
+			out = append(out, *row)
+			return len(out) < limit && size < maxPageBytes
+		})
+		return fault
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for i := range out {
+		if l := c.s.index.leases[out[i].ID]; l != nil && l.fence == out[i].Fence {
+			out[i].Deadline = l.deadline
+		}
+	}
+	return out, nil
+}
+
+// maxPageBytes ends a page early.
+const maxPageBytes = 4 << 20
+
+// Events implements lease.Control.
+func (c *control) Events(_ context.Context, of lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
+	limit = clampPage(limit)
+	err = c.view(func(r kv.Reader) (err error) {
+		if of.Job != 0 {
+			if _, err := c.job(r, of.Job); err != nil {
+				return err
+			}
+		} else if c.actor.Role != lease.Admin {
+			return fmt.Errorf("events of everything: %w", lease.ErrForbidden)
+		}
+		if of.Seq != 0 {
+			out, err = history(r, of, after, limit)
+			return err
+		}
+		from := after + 1
+		r.LogBack(from, func(seq uint64, _ []byte) bool { from = seq; return false })
+		r.Log(from, func(seq uint64, b []byte) bool {
+			var events []lease.Event
+			if events, err = decodeRecord(seq, body(b)); err != nil {
+				return false
+			}
+			for _, ev := range events {
+				if ev.Seq > after && (of.Job == 0 || ev.Job == of.Job) && len(out) < limit {
+					out = append(out, ev)
+				}
+			}
+			return len(out) < limit
+		})
+		return err
+	})
+	return out, err
+}
+
+// body is a ledger record without its chain digest.
+func body(b []byte) []byte { return b[:max(0, len(b)-32)] }
+
+// history follows a shard's events backwards, each naming the one before it.
+func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
+	_, row, err := rows(r, id)
+	if err != nil {
+		return nil, err
+	}
+	for seq := row.Last; seq > after; {
+		var found *lease.Event
+		r.LogBack(seq, func(first uint64, b []byte) bool {
+			var events []lease.Event
+			if events, err = decodeRecord(first, body(b)); err == nil && seq-first < uint64(len(events)) {
+				found = &events[seq-first]
+			}
+			return false
+		})
+		if err != nil {
+			return nil, err
+		}
+		if found == nil || found.ShardID() != id {
+			return nil, fmt.Errorf("shard %v: its event %d is missing", id, seq)
+		}
+		out = append(out, *found)
+		seq = found.Prev
+	}
+	slices.Reverse(out)
+	return out[:min(limit, len(out))], nil
+}
+
+// Workers implements lease.Control.
+func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
+	if err := c.may(lease.Reader); err != nil {
+		return nil, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	for id, w := range c.s.index.workers {
+		if w.seen.IsZero() {
+			continue
+		}
+		out = append(out, lease.Worker{
+			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: len(w.leases),
+		})
+	}
+	slices.SortFunc(out, func(a, b lease.Worker) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out, nil
+}
+
+// Verify implements lease.Control.
+func (c *control) Verify(context.Context) (problems []lease.Problem, err error) {
+	if c.actor.Role != lease.Admin {
+		return nil, fmt.Errorf("verify: %w", lease.ErrForbidden)
+	}
+	err = c.view(func(r kv.Reader) (err error) {
+		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs})
+		return err
+	})
+	return problems, err
+}
+
+// PutBlob implements lease.Control.
+func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+	if err := c.may(lease.WorkerRole); err != nil {
+		return err
+	}
+	for {
+		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {
+			return fmt.Errorf("put blob %v: %w", d, err)
+		}
+		c.s.mu.Lock()
+		here := c.s.blobs.Has(d) // unless it was dropped in between, being there already
+		if here {
+			c.s.present[d] = size
+		}
+		c.s.mu.Unlock()
+		if here {
+			return nil
+		}
+	}
+}
+
+// Blob implements lease.Control.
+func (c *control) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Reader) {
+		return nil, 0, fmt.Errorf("blob %v: %w", d, lease.ErrForbidden)
+	}
+	r, n, err := c.s.blobs.Open(d)
+	if err != nil {
+		return nil, 0, fmt.Errorf("blob %v: %w", d, err)
+	}
+	return r, n, nil
+}

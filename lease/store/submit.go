@@ -1,0 +1,169 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"macbatch/lease"
+)
+
+// pageRows bounds the rows one commit writes for one job.
+const pageRows = 1000
+
+// control is the store as one actor sees it.
+type control struct {
+	s     *Store
+	actor lease.Actor
+}
+
+var _ lease.Control = (*control)(nil)
+
+// As returns the store as an actor sees it.
+func (s *Store) As(a lease.Actor) lease.Control { return &control{s, a} }
+
+func (c *control) may(r lease.Role) error {
+	if !c.actor.May(r) {
+		return fmt.Errorf("actor %q as %s: %w", c.actor.ID, c.actor.Role, lease.ErrForbidden)
+	}
+	return nil
+}
+
+// Submit implements lease.Control.
+func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.JobID, err error) {
+	if err := c.may(lease.Submitter); err != nil {
+		return 0, err
+	}
+	if sub.Project == "" {
+		sub.Project = lease.DefaultProject
+	}
+	if !c.actor.Sees(sub.Project) {
+		return 0, fmt.Errorf("project %q: %w", sub.Project, lease.ErrNotFound)
+	}
+	if len(sub.Params) > lease.MaxParams || len(sub.Key) > 200 {
+		return 0, fmt.Errorf("submit %s: parameters or key: %w", sub.Kind, lease.ErrTooLarge)
+	}
+	plan, err := c.s.planner.Start(sub.Kind, sub.Params)
+	if err != nil {
+		return 0, fmt.Errorf("submit %s: %w: %w", sub.Kind, lease.ErrInvalid, err)
+	}
+	err = c.s.do(ctx, func(t *tx) (err error) {
+		id, err = t.submit(c.actor.ID, sub, plan)
+		return err
+	})
+	return id, err
+}
+
+func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan) (lease.JobID, error) {
+	if sub.Key != "" {
+		if b := t.get(idempotencyKey(sub.Project, sub.Key)); b != nil {
+			j, err := t.job(lease.JobID(decodeKey(append([]byte{keyKey}, b...))))
+			if err != nil {
+				return 0, err
+			}
+			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) {
+				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
+			}
+			if st := j.Derive(); st != lease.JobFailed && st != lease.JobCanceled {
+				return j.ID, nil
+			}
+		}
+	}
+	t.head.Job++
+	id := lease.JobID(uint64(t.head.Epoch)<<32 | uint64(t.head.Job))
+	j := &jobRow{Job: lease.Job{
+		ID: id, Project: sub.Project, Kind: sub.Kind, Params: bytes.Clone(sub.Params), Priority: sub.Priority,
+		Key: sub.Key, Actor: actor, Submitted: t.now,
+	}, NextSeq: 1}
+	t.jobs[id] = j
+	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
+	if sub.Key != "" {
+		t.put(idempotencyKey(sub.Project, sub.Key), jobKey(keyKey, id)[1:])
+	}
+	base := j.NextSeq
+	j.NextSeq += uint32(len(plan))
+	return id, t.addShards(j, plan, base, 0, len(plan))
+}
+
+// addShards adds the shards from..to of a plan whose first has number base.
+func (t *tx) addShards(j *jobRow, plan lease.Plan, base uint32, from, to int) error {
+	next := map[int][]uint32{}
+	for i, sp := range plan {
+		for _, a := range sp.After {
+			if int(a) >= from && int(a) < to {
+				next[int(a)] = append(next[int(a)], base+uint32(i))
+			}
+		}
+	}
+	for i := from; i < to; i++ {
+		sh := &shardTx{Shard: lease.Shard{
+			ID: lease.ShardID{Job: j.ID, Seq: base + uint32(i)}, Project: j.Project, Priority: j.Priority,
+			Next: next[i], Spec: plan[i],
+		}}
+		sh.After = make([]uint32, len(plan[i].After))
+		for k, a := range plan[i].After {
+			sh.After[k] = base + a
+		}
+		t.shards[sh.ID] = sh
+		j.Items.Total += uint64(sh.Opens)
+		j.Work.Total += sh.Work
+		if err := t.step(sh, lease.Queue{Actor: j.Actor}); err != nil {
+			return err
+		}
+		if err := t.lookBack(sh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookBack settles what a new shard waits for, where that ended before its page came.
+func (t *tx) lookBack(sh *shardTx) error {
+	for _, seq := range sh.After {
+		if sh.State != lease.Blocked {
+			return nil
+		}
+		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		switch {
+		case isNotFound(err): // in a later page
+		case err != nil:
+			return err
+		case on.State == lease.Done:
+			if t.s.index.lessWaiting(sh.ID) {
+				if err := t.step(sh, lease.Unblock{}); err != nil {
+					return err
+				}
+			}
+		case on.State.Terminal():
+			if err := t.depend(sh, on); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Cancel implements lease.Control: the mark is one small commit, the rows follow.
+func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) error {
+	if err := c.may(lease.Submitter); err != nil {
+		return err
+	}
+	return c.s.do(ctx, func(t *tx) error {
+		j, err := t.job(id)
+		if err != nil {
+			return err
+		}
+		if !c.actor.Sees(j.Project) {
+			return fmt.Errorf("job %v: %w", id, lease.ErrNotFound)
+		}
+		if j.Derive().Terminal() {
+			return nil
+		}
+		j.Canceled, j.Reason = true, clip(reason)
+		t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason})
+		t.s.index.marks[id] = markCanceled
+		t.s.index.drop(j)
+		t.s.paging = append(t.s.paging, &page{job: id})
+		return nil
+	})
+}

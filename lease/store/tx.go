@@ -1,0 +1,283 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+)
+
+// group is what the commands of one commit write together.
+type group struct {
+	w      kv.Writer
+	writes map[string][]byte // nil: delete
+	head   head
+	record encoder // the events
+	first  uint64  // sequence of the first of them
+}
+
+func newGroup(w kv.Writer, h head) *group {
+	return &group{w: w, writes: map[string][]byte{}, head: h, first: h.Seq + 1}
+}
+
+func (g *group) get(key []byte) []byte {
+	if v, ok := g.writes[string(key)]; ok {
+		return v
+	}
+	return g.w.Get(key)
+}
+
+// flush hands everything to the engine, in key order.
+func (g *group) flush() error {
+	g.head.Commits++
+	if len(g.record.b) > 0 {
+		g.head.Chain = chain(g.head.Chain, g.first, g.record.b)
+		record := append(g.record.b, g.head.Chain[:]...)
+		if err := g.w.Append(g.first, record); err != nil {
+			return err
+		}
+	}
+	g.writes[string(keyHead)] = encodeHead(&g.head)
+	keys := make([]string, 0, len(g.writes))
+	for k := range g.writes {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		var err error
+		if v := g.writes[k]; v == nil {
+			err = g.w.Delete([]byte(k))
+		} else {
+			err = g.w.Put([]byte(k), v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tx is one command's view: it reads through its group and writes into an
+// overlay of its own, so that a command that fails leaves nothing behind.
+type tx struct {
+	s      *Store
+	g      *group
+	now    time.Time
+	head   head
+	jobs   map[lease.JobID]*jobRow
+	shards map[lease.ShardID]*shardTx
+	dirty  []*shardTx           // in the order they were first changed
+	marked map[lease.JobID]bool // jobs with changes
+	writes map[string][]byte
+	events []lease.Event
+	gone   []lease.Digest // blobs that no open shard needs any longer
+}
+
+// shardTx is a shard as this command sees it.
+type shardTx struct {
+	lease.Shard
+	changed bool
+	event   int // index of its newest event
+}
+
+func (g *group) begin(s *Store, now time.Time) *tx {
+	return &tx{
+		s: s, g: g, now: now, head: g.head,
+		jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
+		marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+	}
+}
+
+func (t *tx) get(key []byte) []byte {
+	if v, ok := t.writes[string(key)]; ok {
+		return v
+	}
+	return t.g.get(key)
+}
+
+func (t *tx) put(key, value []byte) { t.writes[string(key)] = value }
+
+// job loads a job; ErrNotFound when there is none.
+func (t *tx) job(id lease.JobID) (*jobRow, error) {
+	if j := t.jobs[id]; j != nil {
+		return j, nil
+	}
+	b := t.get(jobKey(keyJob, id))
+	if b == nil {
+		return nil, fmt.Errorf("job %v: %w", id, lease.ErrNotFound)
+	}
+	j, _, err := decodeJob(id, b)
+	if err != nil {
+		return nil, err
+	}
+	t.jobs[id] = j
+	return j, nil
+}
+
+// shard loads a shard with the deadline of its open lease; ErrNotFound when there is none.
+func (t *tx) shard(id lease.ShardID) (*shardTx, error) {
+	if sh := t.shards[id]; sh != nil {
+		return sh, nil
+	}
+	b := t.get(shardKey(keyShard, id))
+	if b == nil {
+		return nil, fmt.Errorf("shard %v: %w", id, lease.ErrNotFound)
+	}
+	row, err := decodeShard(id, b)
+	if err != nil {
+		return nil, err
+	}
+	j, err := t.job(id.Job)
+	if err != nil {
+		return nil, err
+	}
+	row.Project, row.Priority = j.Project, j.Priority
+	if l := t.s.index.leases[id]; l != nil {
+		row.Deadline = l.deadline
+	}
+	sh := &shardTx{Shard: *row}
+	t.shards[id] = sh
+	return sh, nil
+}
+
+// step runs a command on a shard: row, events, counts and index move together.
+func (t *tx) step(sh *shardTx, c lease.Command) error {
+	j, err := t.job(sh.ID.Job)
+	if err != nil {
+		return err
+	}
+	next, events, err := lease.Step(sh.Shard, c, t.now)
+	if err != nil {
+		return err
+	}
+	was := sh.State
+	sh.Shard = next
+	for _, ev := range events {
+		ev.Job, ev.Shard = sh.ID.Job, sh.ID.Seq
+		ev.N, ev.Prev = sh.Events+1, sh.Last
+		sh.event = t.append(ev)
+		sh.Events, sh.Last = ev.N, t.events[sh.event].Seq
+	}
+	if was != sh.State {
+		if was != 0 {
+			*j.Shards.Of(was)--
+		}
+		*j.Shards.Of(sh.State)++
+		t.marked[j.ID] = true
+	}
+	if !sh.changed {
+		sh.changed = true
+		t.dirty = append(t.dirty, sh)
+	}
+	t.gone = append(t.gone, t.s.index.moved(&sh.Shard, was, t.now)...)
+	return nil
+}
+
+// append adds an event to the ledger and returns its index in the command.
+func (t *tx) append(ev lease.Event) int {
+	ev.At = t.now
+	t.head.Seq++
+	ev.Seq = t.head.Seq
+	t.events = append(t.events, ev)
+	return len(t.events) - 1
+}
+
+// tell adds an event of the job itself.
+func (t *tx) tell(j *jobRow, ev lease.Event) {
+	ev.Job, ev.N, ev.Prev = j.ID, j.Events+1, j.Last
+	i := t.append(ev)
+	j.Events, j.Last = ev.N, t.events[i].Seq
+	t.marked[j.ID] = true
+	// Its sum is filled in by seal: the newest event of the job is the one whose
+	// sequence the row names.
+}
+
+// settle counts what a shard's end means for its job, and what waited for it.
+func (t *tx) settle(sh *shardTx) error {
+	j, err := t.job(sh.ID.Job)
+	if err != nil {
+		return err
+	}
+	t.marked[j.ID] = true
+	switch {
+	case sh.Planned > 0: // its items and its size live on in its successors
+		j.Work.Total -= sh.Work
+	case sh.State == lease.Done:
+		j.Items.Done += uint64(sh.Settles)
+		j.Work.Done += sh.Work
+	case sh.State == lease.Failed:
+		j.Items.Failed += uint64(sh.Settles)
+		j.Work.Failed += sh.Work
+	}
+	for _, seq := range sh.Next {
+		next, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		if isNotFound(err) {
+			continue // its page is still to come, and will look
+		}
+		if err != nil {
+			return err
+		}
+		if next.State != lease.Blocked {
+			continue
+		}
+		if sh.State != lease.Done {
+			if err := t.depend(next, sh); err != nil {
+				return err
+			}
+		} else if t.s.index.lessWaiting(next.ID) {
+			if err := t.step(next, lease.Unblock{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// depend ends a shard that waits for one that will never be done.
+func (t *tx) depend(sh, on *shardTx) error {
+	reason := fmt.Sprintf("%s shard %v %v: %s", on.Need.Kind, on.ID, on.State, on.Reason)
+	if err := t.step(sh, lease.Depend{Reason: clip(reason)}); err != nil {
+		return err
+	}
+	return t.settle(sh)
+}
+
+// seal encodes what changed into the group. After it the command is part of the commit.
+func (t *tx) seal() {
+	for _, sh := range t.dirty {
+		key, row := shardKey(keyShard, sh.ID), encodeShard(&sh.Shard)
+		t.events[sh.event].Sum = sum(key, row)
+		t.g.writes[string(key)] = row
+	}
+	for id := range t.marked {
+		j := t.jobs[id]
+		key := jobKey(keyJob, id)
+		row, fixed := encodeJob(j)
+		if i := int(int64(j.Last) - int64(t.g.head.Seq) - 1); i >= 0 && i < len(t.events) {
+			t.events[i].Sum = sum(key, row[:fixed])
+		}
+		t.g.writes[string(key)] = row
+	}
+	for k, v := range t.writes {
+		t.g.writes[k] = v
+	}
+	for i := range t.events {
+		encodeEvent(&t.g.record, &t.events[i])
+	}
+	t.g.head = t.head
+}
+
+// wrote reports whether the command changes anything.
+func (t *tx) wrote() bool {
+	return len(t.dirty) > 0 || len(t.marked) > 0 || len(t.writes) > 0 || len(t.events) > 0
+}
+
+// clip bounds a reason.
+func clip(s string) string {
+	if len(s) <= lease.MaxReason {
+		return s
+	}
+	return s[:lease.MaxReason-3] + "..."
+}
