@@ -2,4 +2,8 @@ module macbatch
 
 go 1.26
 
-require github.com/tidwall/btree v1.8.2 // indirect
+require (
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/tidwall/btree v1.8.2 // indirect
+	golang.org/x/sys v0.13.0 // indirect
+)
