@@ -194,6 +194,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 		e.uint(p.Failed)
 	}
 	e.uint(uint64(j.NextSeq))
+	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
 
@@ -218,6 +219,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
 	}
 	j.NextSeq = d.uint32()
+	if v := d.fixed64(); d.err == nil && v != sum(jobKey(keyJob, id), b[:len(b)-8]) {
+		d.fail(errors.New("its sum differs"))
+	}
 	if err := d.done(); err != nil {
 		return nil, 0, fmt.Errorf("job %v: row damaged: %w", id, err)
 	}
@@ -295,6 +299,7 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Epoch))
 	e.uint(uint64(h.Fence))
 	e.uint(uint64(h.Job))
+	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
 
@@ -306,6 +311,9 @@ func decodeHead(b []byte) (h head, err error) {
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
+	if v := d.fixed64(); d.err == nil && v != sum([]byte{keyHead}, b[:len(b)-8]) {
+		d.fail(errors.New("its sum differs"))
+	}
 	if err := d.done(); err != nil {
 		return h, fmt.Errorf("ledger head: damaged: %w", err)
 	}

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -286,6 +288,9 @@ func (c *control) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64,
 		return nil, 0, fmt.Errorf("blob %v: %w", d, lease.ErrForbidden)
 	}
 	r, n, err := c.s.blobs.Open(d)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = lease.ErrNotFound
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("blob %v: %w", d, err)
 	}

@@ -1,0 +1,60 @@
+package leasetest
+
+import (
+	"context"
+	"io"
+
+	"macbatch/lease"
+)
+
+// near is the control of whichever store a fixture runs at the moment.
+type near struct{ f *Fixture }
+
+// Near returns the fixture's store as Admin sees it; it stays valid across restarts.
+func (f *Fixture) Near() lease.Control { return near{f} }
+
+func (n near) ctl() lease.Control { return n.f.As(Admin) }
+
+func (n near) Submit(ctx context.Context, s lease.Submission) (lease.JobID, error) {
+	return n.ctl().Submit(ctx, s)
+}
+
+func (n near) Job(ctx context.Context, id lease.JobID) (lease.Job, error) {
+	return n.ctl().Job(ctx, id)
+}
+
+func (n near) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
+	return n.ctl().Jobs(ctx, before, limit)
+}
+
+func (n near) Cancel(ctx context.Context, id lease.JobID, reason string) error {
+	return n.ctl().Cancel(ctx, id, reason)
+}
+
+func (n near) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
+	return n.ctl().Shards(ctx, id, after, limit, results)
+}
+
+func (n near) Events(ctx context.Context, of lease.ShardID, after uint64, limit int) ([]lease.Event, error) {
+	return n.ctl().Events(ctx, of, after, limit)
+}
+
+func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
+
+func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
+
+func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
+	return n.ctl().Exchange(ctx, x)
+}
+
+func (n near) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error) {
+	return n.ctl().Heartbeat(ctx, b)
+}
+
+func (n near) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+	return n.ctl().PutBlob(ctx, d, size, r)
+}
+
+func (n near) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+	return n.ctl().Blob(ctx, d)
+}

@@ -1,0 +1,54 @@
+// Package store is the control plane's state and its one writer: a command loads
+// rows, calls lease.Step, and saves rows and events together. Scope is enforced
+// here. Concurrent commands share a commit; a command that is refused leaves
+// nothing behind in it.
+//
+// # Keys
+//
+// Numbers in keys are big-endian: job 8 bytes, seq 4. The first byte of a key
+// says what it holds:
+//
+//	m                     identity: schema version (1 byte), store id (16), secret (32)
+//	h                     head of the ledger, and the counters
+//	j job                 a job
+//	s job seq             a shard
+//	o job seq             the result of a done shard, when it is not a blob
+//	p job seq             an accepted result whose shards are still being added:
+//	                      number of the first (4 bytes), how many are added (4)
+//	k project 0 key       idempotency key → job (8 bytes)
+//	u digest              identity of reusable work → job, seq of the shard that did it
+//	a actor               an actor, as JSON, with the SHA-256 of its token
+//
+// # Rows
+//
+// A value begins with a version byte. Fields follow in the order of encodeShard,
+// encodeJob, encodeHead: integers as unsigned varints in their shortest form,
+// strings and lists behind their length, fences and sums as 8 bytes big-endian,
+// digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
+// A shard's project and priority are its job's.
+//
+// # Ledger
+//
+// The events of one commit are one record of the engine's log, under the sequence
+// of the first: each event behind its length, then the 32-byte digest of the
+// chain, SHA-256(digest before, sequence of the first, events). The head, written
+// with every commit, names the newest event and the digest there.
+//
+// Each event keeps the sequence of the one before it in its shard, so that a
+// history is read backwards from its row without an index; and the newest one
+// keeps a sum of the row it left behind, so that a row that was edited, swapped
+// or put back is found.
+//
+// # In memory
+//
+// Queues by class of need, deadlines of leases, who waits for whom, and which
+// blobs are needed are derived from the rows at start and move along with them.
+// Memory nominates, the row decides. Renewals are memory only. A lease token is a
+// keyed hash of shard and fence: it can be told again to a repeated claim and
+// needs no place in the row.
+//
+// # Changing the format
+//
+// Raise rowVersion, keep the old decoder, write only the new form; raise
+// schemaVersion when older programs must not open the store at all.
+package store

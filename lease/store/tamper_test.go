@@ -1,0 +1,138 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+	"macbatch/lease/kv/memkv"
+	"macbatch/lease/leasetest"
+	"macbatch/lease/store"
+)
+
+// record is one key or ledger record of a store.
+type record struct {
+	key   []byte // nil: a ledger record
+	seq   uint64
+	value []byte
+}
+
+func dump(t testing.TB, e kv.Engine) (all []record) {
+	t.Helper()
+	err := e.View(func(r kv.Reader) error {
+		r.Scan(nil, nil, func(k, v []byte) bool {
+			all = append(all, record{key: bytes.Clone(k), value: bytes.Clone(v)})
+			return true
+		})
+		r.Log(0, func(seq uint64, v []byte) bool {
+			all = append(all, record{seq: seq, value: bytes.Clone(v)})
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func rebuild(t testing.TB, all []record) kv.Engine {
+	t.Helper()
+	e := memkv.New()
+	err := e.Update(func(w kv.Writer) error {
+		for _, r := range all {
+			var err error
+			if r.key != nil {
+				err = w.Put(r.key, r.value)
+			} else {
+				err = w.Append(r.seq, r.value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// lived returns a store that went through everything that writes an event.
+func lived(t testing.TB) *leasetest.Fixture {
+	f := leasetest.Open(t, memkv.New(), leasetest.NewBlobs(), leasetest.NewClock())
+	ctl := f.Near()
+	w := leasetest.NewWorker(t, ctl, "w1")
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 12, Then: 2, Reuse: true})
+	gs := w.Claim(9)
+	w.Report(leasetest.Done(gs[0], "a"))
+	w.Report(leasetest.Done(gs[1], "b"))
+	w.Report(leasetest.Failed(gs[2], lease.Permanent, "no film"))
+	w.Report(leasetest.Failed(gs[3], lease.Retryable, "again"))
+	w.Report(leasetest.Bad(gs[4]))
+	w.Exchange(lease.Exchange{Releases: []lease.Give{{Shard: gs[5].Shard, Fence: gs[5].Fence, Reason: "away"}}})
+	w.Beat(lease.Running, gs[6], gs[7])
+	w.Incarnation, w.Request = 2, 0
+	for _, g := range w.Claim(3) {
+		w.Report(leasetest.Done(g, "c"))
+	}
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 3, Then: 2, Reuse: true, Distinct: "again"})
+	w.Claim(20)
+	canceled := leasetest.Submit(t, ctl, leasetest.Params{Items: 5})
+	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	f.Stop(t)
+	return f
+}
+
+// TestTamper edits, removes and swaps single rows and records: verify must
+// notice each. A change of what only serves as an index of rows is not counted.
+func TestTamper(t *testing.T) {
+	f := lived(t)
+	all := dump(t, f.Engine)
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d, %d rows and records", seed, len(all))
+	tried := 0
+	for tried < 3000 {
+		i := rnd.IntN(len(all))
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjso") || len(all[i].value) == 0 {
+			continue
+		}
+		broken := make([]record, len(all))
+		copy(broken, all)
+		what := ""
+		switch rnd.IntN(8) {
+		case 0:
+			what = "removed"
+			broken = append(broken[:i:i], broken[i+1:]...)
+		case 1:
+			j := rnd.IntN(len(all))
+			if (all[i].key == nil) != (all[j].key == nil) || bytes.Equal(all[i].value, all[j].value) || j == i ||
+				all[j].key != nil && all[i].key[0] != all[j].key[0] {
+				continue
+			}
+			what = fmt.Sprintf("swapped with %d", j)
+			broken[i].value, broken[j].value = all[j].value, all[i].value
+		case 2:
+			what = "cut short"
+			broken[i].value = all[i].value[:rnd.IntN(len(all[i].value))]
+		default:
+			at, bit := rnd.IntN(len(all[i].value)), byte(1)<<rnd.IntN(8)
+			what = fmt.Sprintf("bit %d of byte %d flipped", bit, at)
+			broken[i].value = bytes.Clone(all[i].value)
+			broken[i].value[at] ^= bit
+		}
+		tried++
+		problems, err := store.Check(rebuild(t, broken), f.Blobs)
+		if err == nil && len(problems) == 0 {
+			t.Errorf("seed %d: %q/%d %s: not noticed", seed, all[i].key, all[i].seq, what)
+		}
+	}
+	t.Logf("%d tamperings", tried)
+}
