@@ -1,6 +1,6 @@
 module macbatch
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/abadojack/whatlanggo v1.0.1 // indirect
@@ -8,5 +8,7 @@ require (
 	github.com/go-json-experiment/json v1.27.2 // indirect
 	github.com/kljensen/snowball v0.10.0 // indirect
 	github.com/tidwall/btree v1.8.2 // indirect
-	golang.org/x/sys v0.13.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 )
