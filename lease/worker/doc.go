@@ -1,0 +1,45 @@
+// Package worker pulls shards from a control plane and runs them.
+//
+// An Agent claims as many shards as it has free slots, hands each to the
+// Executor of its kind, puts the outcome into a spool and delivers it from
+// there. What it is owed and what it owes are leases (see package lease): it
+// renews them by heartbeats, ends the work of one it lost, and gives back what
+// it can't do. Nothing canonical lives here: the spool and the work folder are
+// all it leaves behind, and a successor replays the one and empties the other.
+//
+// # Claims
+//
+// One exchange is in flight at a time. It carries the reports that are ready
+// and claims for the slots that are free. An exchange that only waits for work
+// is cut short as soon as there is something to tell. Whether a cut or failed
+// exchange granted anything is not known, so its request number stays open: the
+// next exchange carries the same number, which brings the grants of the first
+// back if there were any, and a new number is taken only after an answer.
+//
+// # Reports
+//
+// A report is an entry of the spool: its body is a lease.Report in JSON, its
+// blobs are those the report speaks of. Results over lease.InlineResult bytes
+// are blobs too. Blobs are uploaded before the report is sent. An entry leaves
+// the spool by its verdict only:
+//
+//	accepted, duplicate, stale    removed
+//	conflict, invalid             moved to rejected/, with the reason
+//	need_blobs                    stays; the missing blobs are uploaded, then it is sent again
+//	denied, or refused unread     stays; sent again after ten minutes
+//
+// Entries of a former run, and of other workers whose spool was copied here, are
+// treated alike. One process delivers a spool at a time (spool.Lock).
+//
+// # Time
+//
+// Deadlines are the control plane's to judge. The Agent compares its wall clock
+// with its monotonic one: when they part by more than five seconds the machine
+// slept, and nothing is started, claimed or sent before a heartbeat was answered.
+//
+// # Folders
+//
+// Config.Dir holds one folder per running shard, JOB.SHARD-FENCE, removed when
+// the attempt ended; Run removes what it finds of them first. So Config.Dir and
+// the adding side of the spool belong to one process: the caller sees to it.
+package worker

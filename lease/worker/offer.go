@@ -1,0 +1,102 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"macbatch/lease"
+)
+
+const (
+	recheckEvery = time.Minute     // between two looks for what was withdrawn
+	withdrawFor  = 5 * time.Minute // without Config.Recheck
+)
+
+// withdrawal is something this worker was found to lack.
+type withdrawal struct {
+	need  lease.Need // as the executor named it
+	since time.Duration
+}
+
+// part is the one thing of a need that is withdrawn.
+func part(n lease.Need) lease.Need {
+	switch {
+	case n.Model != "":
+		return lease.Need{Model: n.Model}
+	case n.Root != "":
+		return lease.Need{Root: n.Root}
+	}
+	return lease.Need{Kind: n.Kind}
+}
+
+// withdraw stops offering what n names.
+func (a *Agent) withdraw(n lease.Need, reason string) {
+	if n == (lease.Need{}) {
+		return
+	}
+	a.mu.Lock()
+	a.withdrawn[part(n)] = withdrawal{n, a.mono()}
+	a.mu.Unlock()
+	a.log.Warn("no longer offered", "kind", n.Kind, "root", n.Root, "model", n.Model, "reason", legible(reason))
+}
+
+// offered is the offer without what was withdrawn. The caller holds a.mu.
+func (a *Agent) offered() lease.Offer {
+	has := func(n lease.Need) bool {
+		_, gone := a.withdrawn[n]
+		return !gone
+	}
+	var o lease.Offer
+	for _, k := range a.cfg.Offer.Kinds {
+		if has(lease.Need{Kind: k}) {
+			o.Kinds = append(o.Kinds, k)
+		}
+	}
+	for _, r := range a.cfg.Offer.Roots {
+		if has(lease.Need{Root: r}) {
+			o.Roots = append(o.Roots, r)
+		}
+	}
+	for _, m := range a.cfg.Offer.Models {
+		if has(lease.Need{Model: m}) {
+			o.Models = append(o.Models, m)
+		}
+	}
+	return o
+}
+
+// recheck offers again what turns out to be back. It has a goroutine of its own:
+// looking at a dead network mount may take for ever.
+func (a *Agent) recheck(ctx context.Context) {
+	tick := time.NewTicker(recheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		a.mu.Lock()
+		var gone []withdrawal
+		for _, w := range a.withdrawn {
+			gone = append(gone, w)
+		}
+		a.mu.Unlock()
+		for _, w := range gone {
+			if a.cfg.Recheck == nil && a.mono()-w.since < withdrawFor {
+				continue
+			}
+			if a.cfg.Recheck != nil {
+				if err := a.cfg.Recheck(ctx, w.need); err != nil {
+					a.log.Debug("still missing", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model, "err", err)
+					continue
+				}
+			}
+			a.mu.Lock()
+			delete(a.withdrawn, part(w.need))
+			a.mu.Unlock()
+			a.log.Info("offered again", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model)
+			poke(a.wake)
+		}
+	}
+}
