@@ -1,0 +1,83 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+// command is what every command needs of the world.
+type command struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            func(string) (string, bool)
+}
+
+func newApp(c *command) *cli.App {
+	app := &cli.App{
+		Name:      "macbatch",
+		Usage:     "batch AI work on the Macs and Linux boxes you own",
+		UsageText: "macbatch COMMAND [flags] [arguments]",
+		Description: "Start with: macbatch run library ~/Movies -o ~/Transcripts\n\n" +
+			"Exit codes: 0 done, 1 failed or canceled, 2 usage, 3 still running or paused, 4 partial,\n" +
+			"5 denied or not found, 6 unreachable, 7 verification found problems.",
+		Version:                   version,
+		Writer:                    c.stdout,
+		ErrWriter:                 c.stderr,
+		ExitErrHandler:            func(*cli.Context, error) {}, // run reports, once
+		DisableSliceFlagSeparator: true,                         // a comma belongs to a path
+		HideHelpCommand:           true,
+		OnUsageError:              c.onUsageError,
+		Action: func(x *cli.Context) error {
+			if x.NArg() > 0 {
+				return usagef("command %q is not known; see macbatch --help", x.Args().First())
+			}
+			return cli.ShowAppHelp(x)
+		},
+		Commands: []*cli.Command{
+			runCommand(c), controlCommand(c), serveCommand(c), submitCommand(c), statusCommand(c), gatherCommand(c),
+			cancelCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), verifyCommand(c),
+		},
+	}
+	for _, cmd := range app.Commands {
+		cmd.OnUsageError = c.onUsageError
+		cmd.HideHelpCommand = true
+	}
+	return app
+}
+
+func (c *command) onUsageError(x *cli.Context, err error, _ bool) error {
+	if x.Command != nil && x.Command.Name != "macbatch" {
+		return usagef("%v; see macbatch %s --help", err, x.Command.Name)
+	}
+	return usagef("%v; see macbatch --help", err)
+}
+
+// args checks how many arguments a command got.
+func args(x *cli.Context, least, most int, what string) ([]string, error) {
+	if n := x.NArg(); n < least || n > most {
+		return nil, usagef("%s takes %s; got %s; see macbatch %s --help", x.Command.Name, what, plural(uint64(n), "argument"), x.Command.Name)
+	}
+	return x.Args().Slice(), nil
+}
+
+// logger writes structured lines to standard error.
+func (c *command) logger(verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// isTerminal reports whether w shows to a person.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease"
+)
+
+func jobsCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--json]",
+		Flags: append(clientFlags(),
+			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50},
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+		Action: func(x *cli.Context) error {
+			if _, err := args(x, 0, 0, "no arguments"); err != nil {
+				return err
+			}
+			ctl, err := c.dial(x)
+			if err != nil {
+				return err
+			}
+			jobs, err := ctl.Jobs(x.Context, 0, x.Int("limit"))
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "SUBMITTED", "PARAMETERS"}}
+			for i := range jobs {
+				j := &jobs[i]
+				if x.Bool("json") {
+					if err := printJSON(c.stdout, j); err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{
+					j.ID.String(), string(j.State), string(j.Kind), fmt.Sprintf("%d/%d", j.Items.Done, j.Items.Total), fmt.Sprint(j.Items.Failed),
+					clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
+				})
+			}
+			if x.Bool("json") {
+				return nil
+			}
+			return table(c.stdout, rows)
+		},
+	}
+}
+
+func workersCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name: "workers", Usage: "list the workers seen since the control plane started", UsageText: "macbatch workers [--json]",
+		Flags: append(clientFlags(), &cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+		Action: func(x *cli.Context) error {
+			if _, err := args(x, 0, 0, "no arguments"); err != nil {
+				return err
+			}
+			ctl, err := c.dial(x)
+			if err != nil {
+				return err
+			}
+			workers, err := ctl.Workers(x.Context)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS"}}
+			for i := range workers {
+				w := &workers[i]
+				if x.Bool("json") {
+					if err := printJSON(c.stdout, w); err != nil {
+						return err
+					}
+					continue
+				}
+				rows = append(rows, []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer)})
+			}
+			if x.Bool("json") {
+				return nil
+			}
+			return table(c.stdout, rows)
+		},
+	}
+}
+
+func cancelCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name: "cancel", Usage: "end a job; nothing of it turns done any more", UsageText: "macbatch cancel JOB [--reason TEXT]",
+		Flags: append(clientFlags(), &cli.StringFlag{Name: "reason", Usage: "kept with the job"}),
+		Action: func(x *cli.Context) error {
+			id, err := jobArg(x)
+			if err != nil {
+				return err
+			}
+			ctl, err := c.dial(x)
+			if err != nil {
+				return err
+			}
+			return ctl.Cancel(x.Context, id, x.String("reason"))
+		},
+	}
+}
+
+func eventsCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name: "events", Usage: "print the ledger, of a job, a shard or everything", UsageText: "macbatch events [JOB|SHARD] [--json]",
+		Flags:  append(clientFlags(), &cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+		Action: func(x *cli.Context) error { return c.events(x) },
+	}
+}
+
+func (c *command) events(x *cli.Context) error {
+	a, err := args(x, 0, 1, "at most a job's or a shard's id")
+	if err != nil {
+		return err
+	}
+	var of lease.ShardID
+	if len(a) == 1 {
+		if of, err = lease.ParseShardID(a[0]); err != nil {
+			if of.Job, err = lease.ParseJobID(a[0]); err != nil {
+				return usagef("%q is neither a job's nor a shard's id", a[0])
+			}
+		}
+	}
+	ctl, err := c.dial(x)
+	if err != nil {
+		return err
+	}
+	for after := uint64(0); ; {
+		events, err := ctl.Events(x.Context, of, after, 0)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		for i := range events {
+			ev := &events[i]
+			after = ev.Seq
+			if x.Bool("json") {
+				err = printJSON(c.stdout, ev)
+			} else {
+				err = c.printEvent(ev)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *command) printEvent(ev *lease.Event) error {
+	subject := ""
+	switch {
+	case ev.Shard != 0:
+		subject = ev.ShardID().String()
+	case ev.Job != 0:
+		subject = ev.Job.String()
+	}
+	line := fmt.Sprintf("%d\t%s\t%s\t%s", ev.Seq, ev.At.Local().Format(time.DateTime), subject, ev.Kind)
+	if ev.Worker != "" {
+		line += " worker=" + string(ev.Worker)
+	}
+	if ev.Fence != 0 {
+		line += " fence=" + ev.Fence.String()
+	}
+	if ev.Class != "" {
+		line += " class=" + string(ev.Class)
+	}
+	if !ev.From.IsZero() {
+		line += " from=" + ev.From.String()
+	}
+	if ev.Reason != "" {
+		line += fmt.Sprintf(" reason=%q", ev.Reason)
+	}
+	_, err := fmt.Fprintln(c.stdout, line)
+	return err
+}

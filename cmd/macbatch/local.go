@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"macbatch/lease"
+	"macbatch/lease/blob"
+	"macbatch/lease/kv/boltkv"
+	"macbatch/lease/pipeline"
+	"macbatch/lease/store"
+)
+
+// The names inside a control plane's data folder.
+const (
+	storeName = "store.db"
+	blobsName = "blobs"
+)
+
+// adminID is the actor whose token a control plane makes at its first start.
+const adminID lease.ActorID = "admin"
+
+// localStore is a control store opened by this process, its one writer.
+type localStore struct {
+	*store.Store
+	db *boltkv.DB
+}
+
+// openLocal opens, or makes, the control store in a folder. A second process on
+// the same folder gets an error that names the first.
+func openLocal(dir string, log *slog.Logger) (*localStore, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{})
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := blob.Open(filepath.Join(dir, blobsName))
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := blobs.Clean(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s, err := store.Open(store.Options{Engine: db, Blobs: blobs, Planner: pipeline.Planner{}, Log: log})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &localStore{s, db}, nil
+}
+
+// admin returns the store's admin. At the first start it makes one, with its
+// token in a file that only its owner reads.
+func (s *localStore) admin(dir string) (lease.Actor, error) {
+	file := filepath.Join(dir, tokenName)
+	switch token, err := readToken(file); {
+	case err == nil:
+		if a, err := s.Authenticate(token); err == nil && a.ID == adminID {
+			return a, nil
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return lease.Actor{}, err
+	}
+	token, hash := store.NewToken(adminID)
+	a := lease.Actor{ID: adminID, Role: lease.Admin}
+	if err := writeSecret(file, token+"\n"); err != nil {
+		return a, fmt.Errorf("admin token: %w", err)
+	}
+	return a, s.SetActor(a, hash)
+}
+
+// writeSecret makes a file that only its owner can read, whole or not at all.
+func writeSecret(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

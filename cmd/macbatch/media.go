@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease/pipeline"
+	"macbatch/lease/worker/kinds"
+	"macbatch/transcode"
+	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
+	"macbatch/transcribe/pocketsphinx"
+	"macbatch/transcribe/whispercli"
+)
+
+// autoTranscriber asks for the best engine that is installed.
+const autoTranscriber = "auto"
+
+// transcriberNames are the engines that are compiled in, best first.
+var transcriberNames = []string{whisperCLI, pocketSphinx}
+
+// The names that jobs and flags ask for an engine by.
+const (
+	whisperCLI   = "whisper-cli"
+	pocketSphinx = "pocketsphinx"
+)
+
+// workerFlags say what a worker may use of its machine.
+func workerFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "parallel", Usage: "shards to work on at a time", Value: runtime.NumCPU()},
+		&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", "), Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
+		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
+		&cli.DurationFlag{Name: "grace", Usage: "how long running work may go on after the first interrupt", Value: 0},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log what happens to standard error"},
+	}
+}
+
+// tools finds the programs a worker needs. What is missing is named, with how to
+// install it, before any work starts.
+func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, error) {
+	if n := x.Int("parallel"); n < 1 || n > 256 {
+		return nil, usagef("--parallel %d: must be 1 to 256", n)
+	}
+	name := x.String("transcriber")
+	if name != autoTranscriber && !slices.Contains(transcriberNames, name) {
+		return nil, usagef("--transcriber %q is not known; there are %s and %s", name, autoTranscriber, strings.Join(transcriberNames, ", "))
+	}
+	ff, err := transcode.Locate("", "")
+	if err != nil {
+		return nil, err
+	}
+	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, Roots: roots}
+	var faults []error
+	for _, n := range transcriberNames {
+		if name != autoTranscriber && name != n {
+			continue
+		}
+		tr, err := c.transcriber(x, n, ff.FFmpeg)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		t.Transcribers = append(t.Transcribers, kinds.Transcriber{Name: n, Transcriber: tr})
+	}
+	if len(t.Transcribers) == 0 {
+		return nil, fmt.Errorf("no speech engine is ready: %w", errors.Join(faults...))
+	}
+	return t, nil
+}
+
+func (c *command) transcriber(x *cli.Context, name, ffmpeg string) (transcribe.Transcriber, error) {
+	if name == pocketSphinx {
+		return pocketsphinx.Find(pocketsphinx.Options{FFmpeg: ffmpeg})
+	}
+	var dirs []string
+	if home, ok := c.env("HOME"); ok {
+		dirs = append(dirs, filepath.Join(home, ".local/share/whisper"), filepath.Join(home, ".cache/whisper"), filepath.Join(home, "Library/Application Support/whisper"))
+	}
+	dirs = append(dirs, "/opt/homebrew/share/whisper-cpp/models", "/opt/homebrew/share/whisper-cpp", "/usr/local/share/whisper-cpp", "/usr/share/whisper.cpp/models")
+	return whispercli.Find(whispercli.Options{FFmpeg: ffmpeg, Model: x.String("whisper-model"), ModelDirs: dirs})
+}
+
+// libraryFlags are the parameters of a library job.
+func libraryFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "language", Usage: "spoken language, as a code such as en; empty: the engine finds out"},
+		&cli.StringFlag{Name: "audio-lang", Usage: "audio tracks wanted, best first, such as rus,eng,default or a track's number"},
+		&cli.DurationFlag{Name: "chunk", Usage: "length of the pieces that a long film is cut into", Value: 10 * time.Minute},
+		&cli.BoolFlag{Name: "fresh", Usage: "do all work anew, reuse no earlier result"},
+	}
+}
+
+// libraryParams reads the parameters of a library job from its flags.
+func libraryParams(x *cli.Context, root string, sub inventory.Path) (*pipeline.LibraryParams, error) {
+	p := &pipeline.LibraryParams{
+		Root: root, Sub: sub, Language: x.String("language"), ChunkMS: x.Duration("chunk").Milliseconds(), Fresh: x.Bool("fresh"),
+	}
+	if p.ChunkMS < pipeline.MinChunkMS || p.ChunkMS > pipeline.MaxChunkMS {
+		return nil, usagef("--chunk %v: must be %v to %v", x.Duration("chunk"), pipeline.MinChunkMS*time.Millisecond, pipeline.MaxChunkMS*time.Millisecond)
+	}
+	if name := x.String("transcriber"); name != autoTranscriber {
+		p.Transcriber = name
+	}
+	for _, l := range strings.Split(x.String("audio-lang"), ",") {
+		if l = strings.TrimSpace(l); l != "" {
+			p.AudioLang = append(p.AudioLang, l)
+		}
+	}
+	return p, nil
+}
+
+// folder checks that a path names a folder that can be listed.
+func folder(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	fi, err := os.Stat(abs)
+	if err != nil {
+		return "", fmt.Errorf("folder %q: %w", path, errors.Unwrap(err))
+	}
+	if !fi.IsDir() {
+		return "", fmt.Errorf("folder %q: it is a file", path)
+	}
+	return abs, nil
+}
+
+// parseRoots reads NAME=FOLDER pairs.
+func parseRoots(pairs []string) (map[string]string, error) {
+	roots := map[string]string{}
+	for _, p := range pairs {
+		name, dir, ok := strings.Cut(p, "=")
+		if !ok || name == "" || dir == "" || strings.ContainsAny(name, ":/ \t\n") {
+			return nil, usagef("--root %q: must be NAME=FOLDER, the name without colon, slash or space", p)
+		}
+		if _, twice := roots[name]; twice {
+			return nil, usagef("--root %q: the name is given twice", p)
+		}
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		roots[name] = abs
+	}
+	return roots, nil
+}

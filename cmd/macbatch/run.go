@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"macbatch/lease"
+	"macbatch/lease/gather"
+	"macbatch/lease/pipeline"
+	"macbatch/lease/worker/kinds"
+)
+
+func runCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "do a whole job on this machine",
+		UsageText: "macbatch run library DIR -o OUT",
+		Description: "Transcribes and summarizes every film below DIR and writes the results into OUT,\n" +
+			"mirroring DIR's folders. Run it again to go on where it stopped: what is done stays done.",
+		Flags: append(append([]cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
+			dataFlag("`FOLDER` for the store and the work under way"),
+		}, workerFlags()...), libraryFlags()...),
+		Action: func(x *cli.Context) error { return c.run(x) },
+	}
+}
+
+func (c *command) run(x *cli.Context) (err error) {
+	a, err := args(x, 2, 2, "a kind and a folder: library DIR")
+	if err != nil {
+		return err
+	}
+	if a[0] != string(pipeline.Library) {
+		return usagef("kind %q is not known; there is %s", a[0], pipeline.Library)
+	}
+	out := x.String("output")
+	if out == "" {
+		return usagef("run needs an output folder: -o OUT")
+	}
+	dir, err := folder(a[1])
+	if err != nil {
+		return err
+	}
+	root := rootName(dir)
+	tools, err := c.tools(x, map[string]string{root: dir})
+	if err != nil {
+		return err
+	}
+	tools.Alone = true
+	params, err := libraryParams(x, root, "")
+	if err != nil {
+		return err
+	}
+	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
+	data, err := c.data(x, "run")
+	if err != nil {
+		return err
+	}
+
+	log := c.logger(x.Bool("verbose"))
+	s, err := openLocal(data, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.db.Close()) }()
+	admin, err := s.admin(data)
+	if err != nil {
+		return err
+	}
+	w, err := openWorker(filepath.Join(data, "worker"), "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+
+	// The store outlives the worker, which delivers to it while it leaves.
+	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
+	var serving errgroup.Group
+	serving.Go(func() error { return s.Run(storeCtx) })
+	err = c.runLibrary(x, s.As(admin), w, tools, params, out)
+	stopStore()
+	return errors.Join(err, serving.Wait())
+}
+
+// rootName names the root of an embedded run by its folder.
+func rootName(dir string) string {
+	if utf8.ValidString(dir) {
+		return dir
+	}
+	return "percent:" + url.PathEscape(dir)
+}
+
+// runLibrary continues the unfinished job of an earlier run, if there is one, and
+// then looks at the folder anew. Work that is done is not done again.
+func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, out string) error {
+	b, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for {
+		id, resumed, err := openJob(x.Context, ctl, b)
+		if err != nil {
+			return err
+		}
+		job, report, err := c.runJob(x, ctl, w, tools, id, out)
+		if err != nil || x.Context.Err() != nil {
+			return err
+		}
+		if resumed && job.State != lease.JobCanceled {
+			continue
+		}
+		c.tell(report, out, time.Since(began))
+		if job.State == lease.JobFailed && job.Items.Total == 0 {
+			return c.scanFailure(x.Context, ctl, job)
+		}
+		return endError(job.State)
+	}
+}
+
+// openJob finds the unfinished job of the same parameters, or submits a new one.
+func openJob(ctx context.Context, ctl lease.Control, params []byte) (id lease.JobID, resumed bool, err error) {
+	var before lease.JobID
+	for {
+		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
+		if err != nil {
+			return 0, false, err
+		}
+		for _, j := range jobs {
+			if !j.State.Terminal() && j.Kind == pipeline.Library && bytes.Equal(j.Params, params) {
+				return j.ID, true, nil
+			}
+			before = j.ID
+		}
+		if len(jobs) < lease.MaxPage {
+			break
+		}
+	}
+	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: params})
+	return id, false, err
+}
+
+// runJob works on one job until it ends, writing results as they come.
+func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, id lease.JobID, out string) (lease.Job, gather.Report, error) {
+	agent, err := c.agent(x, ctl, w, tools, id)
+	if err != nil {
+		return lease.Job{}, gather.Report{}, err
+	}
+	ctx, stop := context.WithCancel(x.Context)
+	defer stop()
+	var group errgroup.Group
+	group.Go(func() error {
+		defer stop()
+		return agent.Run(ctx)
+	})
+	job, report, err := c.watch(ctx, ctl, id, out)
+	stop()
+	if werr := group.Wait(); werr != nil {
+		return job, report, werr
+	}
+	if x.Context.Err() != nil && !job.State.Terminal() {
+		return job, report, &exitError{exitFailed, fmt.Sprintf("interrupted; run the same command again to go on with job %v", id)}
+	}
+	return job, report, err
+}
+
+// watch shows a job's progress and writes its results as they come, until it
+// ends or ctx does.
+func (c *command) watch(ctx context.Context, ctl lease.Control, id lease.JobID, out string) (job lease.Job, report gather.Report, err error) {
+	if job, err = ctl.Job(ctx, id); err != nil {
+		return job, report, err
+	}
+	g, err := gather.New(ctl, job, out)
+	if err != nil {
+		return job, report, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	bar := c.newBar()
+	defer bar.close()
+	var pass time.Duration // how long the last one took
+	for last := time.Now(); ; {
+		if job, err = ctl.Job(ctx, id); err != nil {
+			return job, report, err
+		}
+		bar.show(&job)
+		if job.State.Terminal() || time.Since(last) > max(2*time.Second, 20*pass) {
+			last = time.Now()
+			if report, err = g.Pass(ctx); err != nil {
+				return job, report, err
+			}
+			pass = time.Since(last)
+			last = time.Now()
+		}
+		if job.State.Terminal() {
+			return job, report, nil
+		}
+		select {
+		case <-ctx.Done():
+			return job, report, context.Cause(ctx)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// pollEvery is how often a command looks at a job.
+const pollEvery = 150 * time.Millisecond
+
+// scanFailure says why a job found nothing to do.
+func (c *command) scanFailure(ctx context.Context, ctl lease.Control, job lease.Job) error {
+	shards, err := ctl.Shards(ctx, job.ID, 0, 1, false)
+	if err != nil || len(shards) == 0 {
+		return errors.Join(err, endError(job.State))
+	}
+	return &exitError{exitFailed, fmt.Sprintf("scan %s: %s", pipeline.Describe(shards[0].Need.Kind, shards[0].Payload), shards[0].Reason)}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease"
+	"macbatch/lease/worker"
+	"macbatch/lease/worker/kinds"
+)
+
+func serveCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "work for a control plane",
+		UsageText: "macbatch serve --control URL --root NAME=FOLDER ...",
+		Flags: append(append(clientFlags(),
+			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
+			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
+			dataFlag("`FOLDER` for the spool and the work under way"),
+		), workerFlags()...),
+		Action: func(x *cli.Context) error { return c.serve(x) },
+	}
+}
+
+func (c *command) serve(x *cli.Context) (err error) {
+	if _, err := args(x, 0, 0, "no arguments"); err != nil {
+		return err
+	}
+	roots, err := parseRoots(x.StringSlice("root"))
+	if err != nil {
+		return err
+	}
+	for name, dir := range roots {
+		if _, err := folder(dir); err != nil {
+			return fmt.Errorf("root %q: %w", name, err)
+		}
+	}
+	tools, err := c.tools(x, roots)
+	if err != nil {
+		return err
+	}
+	ctl, err := c.dial(x)
+	if err != nil {
+		return err
+	}
+	data, err := c.data(x, "worker")
+	if err != nil {
+		return err
+	}
+	w, err := openWorker(data, x.String("name"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	agent, err := c.agent(x, ctl, w, tools, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(x.String("control")), printable(describeOffer(tools.Offer())))
+	return agent.Run(x.Context)
+}
+
+func describeOffer(o lease.Offer) string {
+	kinds := make([]string, len(o.Kinds))
+	for i, k := range o.Kinds {
+		kinds[i] = string(k)
+	}
+	s := strings.Join(kinds, " ")
+	if len(o.Models) > 0 {
+		s += "; models " + strings.Join(o.Models, " ")
+	}
+	if len(o.Roots) > 0 {
+		s += "; roots " + strings.Join(o.Roots, " ")
+	}
+	return s
+}
+
+// diskFloor is the free space below which a worker takes no more work.
+const diskFloor = 512 << 20
+
+// agent makes the worker of this process. A job of its own bounds what it claims.
+func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, job lease.JobID) (*worker.Agent, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this host: %w", err)
+	}
+	parallel := x.Int("parallel")
+	return worker.New(worker.Config{
+		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machineID(host), Version: version,
+		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),
+		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
+		Grace: x.Duration("grace"), MinFree: diskFloor, Log: c.logger(x.Bool("verbose")),
+	})
+}
+
+// machineID tells this machine from another that holds a copy of its worker's folder.
+func machineID(host string) string {
+	if runtime.GOOS == "linux" {
+		if b, err := os.ReadFile("/etc/machine-id"); err == nil {
+			return strings.TrimSpace(string(b))
+		}
+	}
+	return host
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease"
+	"macbatch/lease/pipeline"
+)
+
+func statusCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "tell where a job stands; the exit code tells too",
+		UsageText: "macbatch status JOB [--wait] [--json]",
+		Flags: append(clientFlags(),
+			&cli.BoolFlag{Name: "wait", Usage: "until the job ended"},
+			&cli.DurationFlag{Name: "timeout", Usage: "wait no longer than this; 0: for ever"},
+			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+		),
+		Action: func(x *cli.Context) error { return c.status(x) },
+	}
+}
+
+func (c *command) status(x *cli.Context) error {
+	id, err := jobArg(x)
+	if err != nil {
+		return err
+	}
+	ctl, err := c.dial(x)
+	if err != nil {
+		return err
+	}
+	ctx := x.Context
+	var bar *bar
+	began, wait := time.Now(), x.Bool("wait")
+	if wait {
+		bar = c.newBar()
+	}
+	var j lease.Job
+	for tries := 0; ; {
+		j, err = ctl.Job(ctx, id)
+		switch {
+		case wait && (errors.Is(err, lease.ErrUnreachable) || errors.Is(err, lease.ErrUnknownOutcome)) && tries < 60:
+			tries++ // the control plane may be restarting
+		case err != nil:
+			return err
+		default:
+			tries = 0
+			if wait {
+				bar.show(&j)
+			}
+		}
+		timeout := x.Duration("timeout")
+		if err == nil && (!wait || j.State.Terminal() || timeout > 0 && time.Since(began) >= timeout) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return &exitError{exitRunning, ""}
+		case <-time.After(min(time.Second, pollEvery<<min(tries, 3))):
+		}
+	}
+	if wait {
+		bar.close()
+	}
+	if x.Bool("json") {
+		err = printJSON(c.stdout, j)
+	} else {
+		err = c.printJob(&j)
+		if err == nil && (j.Shards.Failed > 0 || j.Items.Failed > 0) {
+			err = c.printFailures(x, ctl, id)
+		}
+	}
+	return errors.Join(err, endError(j.State))
+}
+
+func jobArg(x *cli.Context) (lease.JobID, error) {
+	a, err := args(x, 1, 1, "a job's id")
+	if err != nil {
+		return 0, err
+	}
+	return lease.ParseJobID(a[0])
+}
+
+func (c *command) printJob(j *lease.Job) error {
+	rows := [][]string{
+		{"job", j.ID.String()},
+		{"state", string(j.State)},
+		{"kind", string(j.Kind)},
+		{"items", fmt.Sprintf("%d of %d done, %d failed", j.Items.Done, j.Items.Total, j.Items.Failed)},
+		{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))},
+		{"shards", fmt.Sprintf("%d blocked, %d ready, %d leased, %d done, %d failed, %d canceled",
+			j.Shards.Blocked, j.Shards.Ready, j.Shards.Leased, j.Shards.Done, j.Shards.Failed, j.Shards.Canceled)},
+		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
+	}
+	if j.Reason != "" {
+		rows = append(rows, []string{"reason", j.Reason})
+	}
+	return table(c.stdout, rows)
+}
+
+// maxFailures bounds the failures that status prints.
+const maxFailures = 20
+
+func (c *command) printFailures(x *cli.Context, ctl lease.Control, id lease.JobID) error {
+	rows := [][]string{}
+	for after := uint32(0); len(rows) < maxFailures; {
+		shards, err := ctl.Shards(x.Context, id, after, 0, false)
+		if err != nil {
+			return err
+		}
+		if len(shards) == 0 {
+			break
+		}
+		for _, s := range shards {
+			after = s.ID.Seq
+			if s.State == lease.Failed && s.Class != lease.Dependency && len(rows) < maxFailures {
+				rows = append(rows, []string{"failed", s.ID.String(), string(s.Need.Kind), pipeline.Describe(s.Need.Kind, s.Payload), s.Reason})
+			}
+		}
+	}
+	return table(c.stdout, rows)
+}

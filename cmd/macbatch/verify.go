@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease"
+	"macbatch/lease/blob"
+	"macbatch/lease/kv/boltkv"
+	"macbatch/lease/store"
+)
+
+func verifyCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name: "verify", Usage: "check a control plane's rows against its ledger",
+		UsageText:   "macbatch verify [--data FOLDER] [--json]",
+		Description: "With --data it reads a store at rest, changing nothing; else it asks the running control plane.",
+		Flags: append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run"),
+			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+		Action: func(x *cli.Context) error { return c.verify(x) },
+	}
+}
+
+func (c *command) verify(x *cli.Context) error {
+	if _, err := args(x, 0, 0, "no arguments"); err != nil {
+		return err
+	}
+	problems, err := c.problems(x)
+	if err != nil {
+		return err
+	}
+	for i := range problems {
+		p := &problems[i]
+		if x.Bool("json") {
+			err = printJSON(c.stdout, p)
+		} else {
+			_, err = fmt.Fprintf(c.stdout, "%s\t%s\t%s\n", p.Kind, printable(p.Subject), printable(p.Detail))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(problems) > 0 {
+		return &exitError{exitProblems, fmt.Sprintf("verify: %s", plural(uint64(len(problems)), "problem"))}
+	}
+	fmt.Fprintln(c.stderr, "rows and ledger agree")
+	return nil
+}
+
+func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error) {
+	if !x.IsSet("data") {
+		ctl, err := c.dial(x)
+		if err != nil {
+			return nil, err
+		}
+		return ctl.Verify(x.Context)
+	}
+	dir := x.String("data")
+	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	blobs, err := blob.Open(filepath.Join(dir, blobsName))
+	if err != nil {
+		return nil, err
+	}
+	return store.Check(db, blobs)
+}

@@ -1,0 +1,18 @@
+// Package pipeline says what work means. It validates the parameters of a job
+// and the result of a shard by their kind, and plans the shards that follow. It
+// is pure: the same input gives the same plan, today and after a restart.
+//
+// The library pipeline turns the films of a folder into transcripts and
+// summaries:
+//
+//	scan        one shard: walk the folder, probe what is media
+//	transcode   one per film: its sound, 16 kHz mono, cut into chunks
+//	transcribe  one per chunk: speech to words with times
+//	summarize   one per film, when all its chunks are transcribed
+//
+// A film without sound ends after transcode; that is a result, not a failure.
+//
+// Payloads and results are JSON objects of the types below; unknown fields are
+// refused on both ends. Times are milliseconds on the film's time line, paths
+// are relative to a named root, "/"-separated.
+package pipeline

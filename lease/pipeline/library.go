@@ -1,0 +1,256 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"macbatch/lease"
+	"macbatch/transcode"
+	"macbatch/transcode/inventory"
+)
+
+// The kinds of the library pipeline; Library is the job's.
+const (
+	Library    lease.Kind = "library"
+	Scan       lease.Kind = "scan"
+	Transcode  lease.Kind = "transcode"
+	Transcribe lease.Kind = "transcribe"
+	Summarize  lease.Kind = "summarize"
+)
+
+// LibraryParams are the parameters of a library job.
+type LibraryParams struct {
+	Root        string         `json:"root"`                  // name of the root
+	Sub         inventory.Path `json:"sub,omitempty"`         // a folder of it; empty: all
+	Transcriber string         `json:"transcriber,omitempty"` // an engine's name; empty: the best a worker has
+	Language    string         `json:"language,omitempty"`    // spoken; empty: the engine finds out
+	AudioLang   []string       `json:"audio_lang,omitempty"`  // tracks wanted, best first
+	ChunkMS     int64          `json:"chunk_ms,omitempty"`    // length aimed at; 0: the default
+	Fresh       bool           `json:"fresh,omitempty"`       // do all work anew
+}
+
+// ScanPayload asks for the contents of a folder. Its result is inventory.Result.
+type ScanPayload struct {
+	Root string         `json:"root"`
+	Sub  inventory.Path `json:"sub,omitempty"`
+}
+
+// TranscodePayload asks for the sound of one film. Its result is transcode.Result.
+type TranscodePayload struct {
+	Root      string             `json:"root"`
+	Path      inventory.Path     `json:"path"`
+	Identity  inventory.Identity `json:"identity"`
+	AudioLang []string           `json:"audio_lang,omitempty"`
+	ChunkMS   int64              `json:"chunk_ms,omitempty"`
+}
+
+// TranscribePayload asks for the words of one chunk. Its result is
+// transcribe.Transcript, with times from the beginning of the chunk's sound.
+type TranscribePayload struct {
+	Path        inventory.Path `json:"path"` // of the film, for people
+	Sound       lease.Digest   `json:"sound"`
+	DurationMS  int64          `json:"duration_ms"` // of the sound
+	Part        Part           `json:"part"`
+	Transcriber string         `json:"transcriber,omitempty"`
+	Language    string         `json:"language,omitempty"`
+}
+
+// Part is a chunk's place in its film.
+type Part struct {
+	StartMS int64 `json:"start_ms"` // where its sound begins
+	FromMS  int64 `json:"from_ms"`  // the stretch it answers for
+	ToMS    int64 `json:"to_ms"`
+}
+
+// SummarizePayload asks for a summary of one film. The transcripts of its parts,
+// in order, are the results it waits for. Its result is summarize.Summary.
+type SummarizePayload struct {
+	Title    string `json:"title"`
+	Language string `json:"language,omitempty"`
+	Parts    []Part `json:"parts"`
+}
+
+// The stages of a film, in the order of grants within it: later ones first.
+const (
+	stageScan = iota
+	stageTranscode
+	stageTranscribe
+	stageSummarize
+)
+
+// revision of the ways work is done: raising one makes earlier results of that
+// kind no longer reusable.
+var revision = map[lease.Kind]string{Transcode: "1", Transcribe: "1", Summarize: "1"}
+
+func (p *LibraryParams) check() error {
+	switch {
+	case p.Root == "":
+		return errors.New("no root is named")
+	case len(p.Root) > 4096 || strings.ContainsRune(p.Root, 0):
+		return errors.New("the root's name is too long or holds a NUL")
+	case p.ChunkMS < 0 || p.ChunkMS > 0 && p.ChunkMS < MinChunkMS || p.ChunkMS > MaxChunkMS:
+		return fmt.Errorf("chunk of %d ms: must be %d to %d", p.ChunkMS, MinChunkMS, int64(MaxChunkMS))
+	case len(p.Language) > 20 || len(p.Transcriber) > 100 || len(p.AudioLang) > 20:
+		return errors.New("language, transcriber or audio languages too long")
+	}
+	if p.Sub != "" {
+		return p.Sub.Check()
+	}
+	return nil
+}
+
+// The lengths a chunk may be asked to have.
+const (
+	MinChunkMS = 15_000
+	MaxChunkMS = 4 * 3600 * 1000
+)
+
+func startLibrary(p *LibraryParams) lease.Plan {
+	return lease.Plan{{
+		Need:    lease.Need{Kind: Scan, Root: p.Root},
+		Stage:   stageScan,
+		Payload: encode(ScanPayload{Root: p.Root, Sub: p.Sub}),
+	}}
+}
+
+// afterScan plans a transcode for each source, also for those that can't be
+// used: their failure is then told like any other.
+func afterScan(p *LibraryParams, res *inventory.Result) (lease.Plan, error) {
+	plan := make(lease.Plan, 0, len(res.Sources))
+	var last inventory.Path
+	for i, src := range res.Sources {
+		if err := src.Path.Check(); err != nil {
+			return nil, fmt.Errorf("source %d: %w", i, err)
+		}
+		if i > 0 && src.Path <= last {
+			return nil, fmt.Errorf("source %q is out of order", src.Path)
+		}
+		if src.DurationMS < 0 {
+			return nil, fmt.Errorf("source %q: duration %d ms", src.Path, src.DurationMS)
+		}
+		last = src.Path
+		sp := lease.Spec{
+			Need: lease.Need{Kind: Transcode, Root: p.Root}, Item: uint32(i), Stage: stageTranscode,
+			Opens: 1, Settles: 1, Work: uint64(src.DurationMS),
+			Payload: encode(TranscodePayload{
+				Root: p.Root, Path: src.Path, Identity: src.Identity, AudioLang: p.AudioLang, ChunkMS: p.ChunkMS,
+			}),
+		}
+		if !p.Fresh {
+			sp.Reuse = lease.ReuseDigest(string(Transcode), revision[Transcode], string(sp.Payload))
+		}
+		plan = append(plan, sp)
+	}
+	return plan, nil
+}
+
+// afterTranscode plans the transcription of each chunk, and the summary behind them.
+func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res *transcode.Result, blobs []lease.Digest) (lease.Plan, error) {
+	if err := checkTranscode(res, blobs); err != nil || res.NoAudio {
+		return nil, err
+	}
+	var plan lease.Plan
+	sum := SummarizePayload{Title: title(in.Path), Language: p.Language}
+	for _, c := range res.Chunks {
+		sound, err := lease.ParseDigest(c.Digest)
+		if err != nil {
+			return nil, fmt.Errorf("chunk %d: %w", c.Index, err)
+		}
+		part := Part{StartMS: c.StartMS, FromMS: c.FromMS, ToMS: c.ToMS}
+		sum.Parts = append(sum.Parts, part)
+		sp := lease.Spec{
+			Need: lease.Need{Kind: Transcribe, Model: p.Transcriber}, Item: s.Item, Stage: stageTranscribe,
+			Work: uint64(c.ToMS - c.FromMS), Inputs: []lease.Digest{sound},
+			Payload: encode(TranscribePayload{
+				Path: in.Path, Sound: sound, DurationMS: c.DurationMS, Part: part,
+				Transcriber: p.Transcriber, Language: p.Language,
+			}),
+		}
+		if !p.Fresh {
+			sp.Reuse = lease.ReuseDigest(string(Transcribe), revision[Transcribe], c.Digest, p.Transcriber, p.Language)
+		}
+		plan = append(plan, sp)
+	}
+	last := lease.Spec{
+		Need: lease.Need{Kind: Summarize}, Item: s.Item, Stage: stageSummarize, Settles: 1, Payload: encode(sum),
+	}
+	for i := range plan {
+		last.After = append(last.After, uint32(i))
+	}
+	if !p.Fresh {
+		last.Reuse = lease.ReuseDigest(string(Summarize), revision[Summarize], string(last.Payload))
+	}
+	return append(plan, last), nil
+}
+
+// checkTranscode is the rules of a transcode's result.
+func checkTranscode(res *transcode.Result, blobs []lease.Digest) error {
+	if res.NoAudio {
+		if len(res.Chunks) > 0 {
+			return errors.New("chunks of a film without sound")
+		}
+		return nil
+	}
+	if res.DurationMS <= 0 || len(res.Chunks) == 0 {
+		return fmt.Errorf("%d ms of sound in %d chunks", res.DurationMS, len(res.Chunks))
+	}
+	at := int64(0)
+	for i, c := range res.Chunks {
+		d, err := lease.ParseDigest(c.Digest)
+		switch {
+		case err != nil:
+			return fmt.Errorf("chunk %d: %w", i, err)
+		case c.Index != i || c.FromMS != at || c.ToMS <= c.FromMS:
+			return fmt.Errorf("chunk %d answers for %d to %d ms, after %d", i, c.FromMS, c.ToMS, at)
+		case c.StartMS < 0 || c.StartMS > c.FromMS || c.StartMS+c.DurationMS < c.ToMS:
+			return fmt.Errorf("chunk %d: its sound, %d ms from %d, does not hold %d to %d", i, c.DurationMS, c.StartMS, c.FromMS, c.ToMS)
+		case blobs != nil && !slices.Contains(blobs, d):
+			return fmt.Errorf("chunk %d: its sound was not delivered", i)
+		}
+		at = c.ToMS
+	}
+	if at != res.DurationMS {
+		return fmt.Errorf("the chunks end at %d ms, the sound at %d", at, res.DurationMS)
+	}
+	return nil
+}
+
+// title is what a film is called when only its path is known.
+func title(p inventory.Path) string {
+	name := string(p)
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
+		name = name[:dot]
+	}
+	return strings.ToValidUTF8(name, "\uFFFD")
+}
+
+// Describe says in a few words what a shard is about, for people.
+func Describe(kind lease.Kind, payload []byte) string {
+	switch kind {
+	case Scan:
+		var p ScanPayload
+		if decode(payload, &p) == nil {
+			return p.Root
+		}
+	case Transcode:
+		var p TranscodePayload
+		if decode(payload, &p) == nil {
+			return string(p.Path)
+		}
+	case Transcribe:
+		var p TranscribePayload
+		if decode(payload, &p) == nil {
+			return string(p.Path) + " from " + strconv.FormatInt(p.Part.FromMS/1000, 10) + " s"
+		}
+	case Summarize:
+		var p SummarizePayload
+		if decode(payload, &p) == nil {
+			return p.Title
+		}
+	}
+	return ""
+}

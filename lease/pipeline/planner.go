@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"macbatch/lease"
+	"macbatch/lease/wire"
+	"macbatch/summarize"
+	"macbatch/transcode"
+	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
+)
+
+// maxJSON bounds a payload or result that is decoded.
+const maxJSON = 64 << 20
+
+// Planner implements the store's planner for all compiled-in kinds.
+type Planner struct{}
+
+// Start implements store.Planner.
+func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
+	if kind != Library {
+		return nil, fmt.Errorf("kind %q is not known", kind)
+	}
+	p, err := Params(params)
+	if err != nil {
+		return nil, err
+	}
+	return startLibrary(p), nil
+}
+
+// Params reads and checks the parameters of a library job.
+func Params(b []byte) (*LibraryParams, error) {
+	var p LibraryParams
+	if err := decode(b, &p); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	return &p, nil
+}
+
+// Accept implements store.Planner. A nil blobs means that they were looked at before.
+func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error) {
+	p, err := Params(job.Params)
+	if err != nil {
+		return nil, err
+	}
+	switch s.Need.Kind {
+	case Scan:
+		var res inventory.Result
+		if err := decode(result, &res); err != nil {
+			return nil, fmt.Errorf("scan result: %w", err)
+		}
+		return afterScan(p, &res)
+	case Transcode:
+		var in TranscodePayload
+		var res transcode.Result
+		if err := decode(s.Payload, &in); err != nil {
+			return nil, fmt.Errorf("transcode payload: %w", err)
+		}
+		if err := decode(result, &res); err != nil {
+			return nil, fmt.Errorf("transcode result: %w", err)
+		}
+		return afterTranscode(p, s, &in, &res, blobs)
+	case Transcribe:
+		var in TranscribePayload
+		var res transcribe.Transcript
+		if err := decode(s.Payload, &in); err != nil {
+			return nil, fmt.Errorf("transcribe payload: %w", err)
+		}
+		if err := decode(result, &res); err != nil {
+			return nil, fmt.Errorf("transcript: %w", err)
+		}
+		return nil, checkTranscript(&in, &res)
+	case Summarize:
+		var res summarize.Summary
+		if err := decode(result, &res); err != nil {
+			return nil, fmt.Errorf("summary: %w", err)
+		}
+		if res.Engine == "" || len(res.Sentences) == 0 && !res.NoSpeech {
+			return nil, fmt.Errorf("summary by %q of %d sentences says nothing", res.Engine, res.Of)
+		}
+		return nil, nil
+	}
+	return nil, fmt.Errorf("kind %q is not known", s.Need.Kind)
+}
+
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // these types always encode
+	}
+	return b
+}
+
+func decode(b []byte, into any) error { return wire.Decode(bytes.NewReader(b), maxJSON, into) }

@@ -1,0 +1,251 @@
+package kinds
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/pipeline"
+	"macbatch/lease/wire"
+	"macbatch/lease/worker"
+	"macbatch/summarize"
+	"macbatch/transcode"
+	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
+)
+
+// Tools is what this worker has: all that a payload may refer to.
+type Tools struct {
+	FFmpeg, FFprobe string            // absolute paths
+	Roots           map[string]string // name of a root → folder it is mounted at
+	Transcribers    []Transcriber     // best first
+	Alone           bool              // no other worker could do what this one cannot
+}
+
+// Transcriber is a speech engine under the name that jobs ask for it by.
+type Transcriber struct {
+	Name string
+	transcribe.Transcriber
+}
+
+// Offer tells the control plane what the tools are able to do.
+func (t *Tools) Offer() lease.Offer {
+	o := lease.Offer{Kinds: []lease.Kind{pipeline.Summarize}}
+	if t.FFmpeg != "" && len(t.Roots) > 0 {
+		o.Kinds = append(o.Kinds, pipeline.Scan, pipeline.Transcode)
+	}
+	for name := range t.Roots {
+		o.Roots = append(o.Roots, name)
+	}
+	if len(t.Transcribers) > 0 {
+		o.Kinds = append(o.Kinds, pipeline.Transcribe)
+	}
+	for _, tr := range t.Transcribers {
+		o.Models = append(o.Models, tr.Name)
+	}
+	return o
+}
+
+// Executors is the closed table of kinds.
+func (t *Tools) Executors() map[lease.Kind]worker.Executor {
+	return map[lease.Kind]worker.Executor{
+		pipeline.Scan:       executor(t.scan),
+		pipeline.Transcode:  executor(t.transcode),
+		pipeline.Transcribe: executor(t.transcribe),
+		pipeline.Summarize:  executor(t.summarize),
+	}
+}
+
+// Slots bounds how many shards of a kind run at once, of parallel in all.
+func (t *Tools) Slots(parallel int) map[lease.Kind]int {
+	speech := parallel
+	if len(t.Transcribers) > 0 {
+		if n := t.Transcribers[0].Parallel(); n < runtime.NumCPU() {
+			speech = min(speech, n)
+		}
+	}
+	return map[lease.Kind]int{
+		pipeline.Scan: 1, pipeline.Transcode: parallel, pipeline.Transcribe: speech, pipeline.Summarize: parallel,
+	}
+}
+
+// executor decodes the payload of its kind and encodes the result.
+type executor func(ctx context.Context, t worker.Task) (result any, files []string, digests []lease.Digest, err error)
+
+// Execute implements worker.Executor.
+func (e executor) Execute(ctx context.Context, t worker.Task) (worker.Output, error) {
+	result, files, digests, err := e(ctx, t)
+	if err != nil {
+		return worker.Output{}, err
+	}
+	b, err := json.Marshal(result)
+	if err != nil {
+		return worker.Output{}, fmt.Errorf("encode the result: %w", err)
+	}
+	return worker.Output{Result: b, Files: files, Digests: digests}, nil
+}
+
+// payload reads a payload; one that this worker cannot read is not a failure of
+// the shard: a newer worker may.
+func payload(t worker.Task, into any) error {
+	if err := wire.Unmarshal(t.Grant.Payload, into); err != nil {
+		return &worker.Released{
+			Reason: "this worker cannot read the payload: " + err.Error(), Delay: time.Minute,
+			Withdraw: lease.Need{Kind: t.Grant.Kind},
+		}
+	}
+	return nil
+}
+
+// root is the folder that a named root is mounted at here.
+func (t *Tools) root(name string) (string, error) {
+	dir, ok := t.Roots[name]
+	if !ok {
+		return "", &worker.Released{Reason: fmt.Sprintf("root %q is not one of this worker's", name), Withdraw: lease.Need{Root: name}}
+	}
+	return dir, nil
+}
+
+// unmounted gives a shard back because its root is not there at the moment: another
+// worker may have it, or this one later.
+func (t *Tools) unmounted(name string, err error) error {
+	if t.Alone {
+		return &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
+	}
+	return &worker.Released{Reason: fmt.Sprintf("root %q: %v", name, err), Delay: 10 * time.Second, Withdraw: lease.Need{Root: name}}
+}
+
+func (t *Tools) scan(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
+	var p pipeline.ScanPayload
+	if err := payload(task, &p); err != nil {
+		return nil, nil, nil, err
+	}
+	dir, err := t.root(p.Root)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	res, err := inventory.Scan(ctx, dir, inventory.Options{
+		FFprobe: t.FFprobe, Sub: string(p.Sub), Progress: func(n int, _ inventory.Path) { task.Progress(uint64(n)) },
+	})
+	switch {
+	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
+		return nil, nil, nil, t.unmounted(p.Root, err)
+	case err != nil:
+		return nil, nil, nil, err
+	}
+	return res, nil, nil, nil
+}
+
+func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
+	var p pipeline.TranscodePayload
+	if err := payload(task, &p); err != nil {
+		return nil, nil, nil, err
+	}
+	dir, err := t.root(p.Root)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	res, err := transcode.Run(ctx, transcode.Request{
+		FFmpeg: t.FFmpeg, FFprobe: t.FFprobe, Root: dir, Path: p.Path, Want: p.Identity, AudioLang: p.AudioLang,
+		ChunkMS: p.ChunkMS, Dir: task.Dir, Progress: func(ms int64) { task.Progress(uint64(ms)) },
+	})
+	var bad *transcode.MediaError
+	switch {
+	case errors.Is(err, inventory.ErrNoRoot):
+		return nil, nil, nil, t.unmounted(p.Root, err)
+	case errors.Is(err, transcode.ErrSourceChanged), errors.Is(err, transcode.ErrSourceMissing):
+		// The scan saw another file; only another scan can make good for that.
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; submit again to take it as it is now"}
+	case errors.As(err, &bad):
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
+	case err != nil:
+		return nil, nil, nil, err
+	}
+	var files []string
+	var digests []lease.Digest
+	for _, c := range res.Chunks {
+		d, err := lease.ParseDigest(c.Digest)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		files, digests = append(files, c.File), append(digests, d)
+	}
+	return res, files, digests, nil
+}
+
+func (t *Tools) transcribe(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
+	var p pipeline.TranscribePayload
+	if err := payload(task, &p); err != nil {
+		return nil, nil, nil, err
+	}
+	engine := t.transcriber(p.Transcriber)
+	if engine == nil {
+		return nil, nil, nil, &worker.Released{
+			Reason: fmt.Sprintf("transcriber %q is not installed on this worker", p.Transcriber), Withdraw: lease.Need{Kind: pipeline.Transcribe, Model: p.Transcriber},
+		}
+	}
+	sound, err := task.Blob(ctx, p.Sound)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	language := p.Language
+	if language == "" {
+		language = "auto"
+	}
+	res, err := engine.Transcribe(ctx, transcribe.Request{
+		Sound: sound, DurationMS: p.DurationMS, Language: language, Dir: task.Dir,
+		Progress: func(ms int64) { task.Progress(uint64(ms)) },
+	})
+	var permanent *transcribe.PermanentError
+	if errors.As(err, &permanent) {
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: permanent.Error()}
+	}
+	return res, nil, nil, err
+}
+
+func (t *Tools) transcriber(name string) transcribe.Transcriber {
+	for _, tr := range t.Transcribers {
+		if name == "" || tr.Name == name {
+			return tr
+		}
+	}
+	return nil
+}
+
+func (t *Tools) summarize(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
+	var p pipeline.SummarizePayload
+	if err := payload(task, &p); err != nil {
+		return nil, nil, nil, err
+	}
+	if len(task.Grant.Needs) != len(p.Parts) {
+		return nil, nil, nil, fmt.Errorf("%d transcripts for %d parts", len(task.Grant.Needs), len(p.Parts))
+	}
+	parts := make([]transcribe.Part, len(p.Parts))
+	for i, part := range p.Parts {
+		b, err := task.Need(ctx, i)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		parts[i] = transcribe.Part{StartMS: part.StartMS, FromMS: part.FromMS, ToMS: part.ToMS}
+		if err := wire.Unmarshal(b, &parts[i].Transcript); err != nil {
+			return nil, nil, nil, fmt.Errorf("transcript of part %d: %w", i, err)
+		}
+	}
+	whole, err := transcribe.Join(parts)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("join the parts: %w", err)
+	}
+	sentences := make([]summarize.Sentence, len(whole.Segments))
+	for i, s := range whole.Segments {
+		sentences[i] = summarize.Sentence{StartMS: s.StartMS, EndMS: s.EndMS, Text: s.Text}
+	}
+	language := p.Language
+	if language == "" {
+		language = whole.Language
+	}
+	return summarize.Summarize(sentences, summarize.Options{Language: language, Title: p.Title}), nil, nil, nil
+}
