@@ -44,7 +44,7 @@ func NewHandler(o Options) http.Handler {
 	for _, rt := range Routes() {
 		p := rt.Method + " " + rt.Pattern
 		h.routes[p] = rt
-		h.mux.Handle(p, http.NotFoundHandler()) // it only finds the pattern and the path's values
+		h.mux.Handle(p, operation(rt))
 	}
 	return h
 }
@@ -87,7 +87,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if rec.status != 0 {
 			panic(http.ErrAbortHandler)
 		}
-		if status := wire.Status(err); status >= http.StatusInternalServerError {
+		if status := wire.Status(err); status >= http.StatusInternalServerError && r.Context().Err() == nil {
 			h.Log.Error("request failed", "route", pattern, "error", err)
 		}
 		wire.WriteError(rec, err)
@@ -130,13 +130,23 @@ func (h *handler) answer(w *recorder, r *http.Request, actor *lease.Actor, patte
 		}
 	}
 	h.deadlines(w, r, rt)
-	// The mux fills in the path's values only when it serves.
-	h.mux.ServeHTTP(discard{}, r)
-	out, err := rt.serve(h.Control(a), w, r)
-	if err != nil || out == nil {
-		return err
+	w.control = h.Control(a)
+	h.mux.ServeHTTP(w, r)
+	return w.err
+}
+
+// operation is a route behind the gates. The mux has filled in the path's values.
+func operation(rt Route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		rec, ok := w.(*recorder)
+		if !ok {
+			panic("api: an operation is served by its handler only")
+		}
+		var out any
+		if out, rec.err = rt.serve(rec.control, rec, r); rec.err == nil && out != nil {
+			rec.err = wire.WriteJSON(rec, http.StatusOK, out)
+		}
 	}
-	return wire.WriteJSON(w, http.StatusOK, out)
 }
 
 // deadlines bounds how long a request may take: the whole of it, or, of a
@@ -170,11 +180,14 @@ func (h *handler) knownHost(host string) bool {
 	return false
 }
 
-// recorder remembers the status, and moves the deadline of a stream's writes.
+// recorder is one request under way: who asks, and how it was answered. It moves
+// the deadline of a stream's writes.
 type recorder struct {
 	http.ResponseWriter
-	status int
-	c      *http.ResponseController
+	control lease.Control
+	status  int
+	err     error
+	c       *http.ResponseController
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -199,10 +212,3 @@ func (b *steppedBody) Read(p []byte) (int, error) {
 	_ = b.c.SetReadDeadline(time.Now().Add(streamIdle))
 	return b.ReadCloser.Read(p)
 }
-
-// discard takes the answer of the mux's placeholder.
-type discard struct{}
-
-func (discard) Header() http.Header         { return http.Header{} }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}

@@ -171,7 +171,7 @@ func (a *Agent) fail(t *task, class lease.FailureClass, reason string) {
 		class = lease.Retryable
 	}
 	reason = legible(reason)
-	a.log.Warn("attempt failed", t.attrs(), "class", class, "reason", reason)
+	a.log.Info("attempt failed", t.attrs(), "class", class, "reason", reason)
 	a.report(t, lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
 		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason,

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// allowed says which packages of this module each package may import, beside
+// those of its own sub-packages that are named; and which modules have one home.
+var allowed = map[string]string{
+	"cmd/macbatch":            "*",
+	"lease":                   "",
+	"lease/api":               "lease lease/wire",
+	"lease/blob":              "lease",
+	"lease/gather":            "lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle",
+	"lease/kv":                "",
+	"lease/kv/boltkv":         "lease/kv",
+	"lease/kv/kvtest":         "lease/kv",
+	"lease/kv/memkv":          "lease/kv",
+	"lease/leasetest":         "lease lease/kv lease/store",
+	"lease/ledger":            "lease",
+	"lease/pipeline":          "lease lease/wire summarize transcode transcode/inventory transcribe",
+	"lease/store":             "lease lease/kv lease/ledger",
+	"lease/wire":              "lease",
+	"lease/worker":            "lease lease/wire spool",
+	"lease/worker/kinds":      "lease lease/pipeline lease/wire lease/worker summarize transcode transcode/inventory transcribe",
+	"spool":                   "",
+	"summarize":               "",
+	"transcode":               "transcode/child transcode/inventory",
+	"transcode/child":         "",
+	"transcode/inventory":     "transcode/child",
+	"transcribe":              "",
+	"transcribe/pocketsphinx": "transcode/child transcribe transcribe/sound",
+	"transcribe/sound":        "transcode/child transcribe",
+	"transcribe/subtitle":     "transcribe",
+	"transcribe/whispercli":   "transcode/child transcribe transcribe/sound",
+}
+
+// homes are modules that only some packages may import.
+var homes = map[string]string{
+	"go.etcd.io/bbolt":                   "lease/kv/boltkv",
+	"github.com/urfave/cli/v2":           "cmd/macbatch",
+	"github.com/schollz/progressbar/v3":  "cmd/macbatch",
+	"github.com/fsnotify/fsnotify":       "spool",
+	"github.com/kljensen/snowball":       "summarize",
+	"github.com/go-json-experiment/json": "lease/wire",
+}
+
+// pure packages import nothing that reaches beyond their arguments.
+var pure = map[string][]string{
+	"lease":          {"os", "net", "net/http", "os/exec", "database/sql"},
+	"lease/pipeline": {"os", "net", "net/http", "os/exec"},
+	"lease/ledger":   {"os", "net", "net/http", "os/exec", "time"},
+}
+
+func TestImportArrows(t *testing.T) {
+	const module = "macbatch/"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "macbatch/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	seen := 0
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		name := strings.TrimPrefix(p.ImportPath, module)
+		arrows, known := allowed[name]
+		if !known {
+			t.Errorf("package %s has no row: say what it may import", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if own, ok := strings.CutPrefix(imp, module); ok && arrows != "*" && !contains(arrows, own) {
+				t.Errorf("%s imports %s", name, own)
+			}
+			for mod, home := range homes {
+				if (imp == mod || strings.HasPrefix(imp, mod+"/")) && !contains(home, name) {
+					t.Errorf("%s imports %s, whose home is %s", name, mod, home)
+				}
+			}
+			for _, no := range pure[name] {
+				if imp == no {
+					t.Errorf("%s imports %s", name, imp)
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("go list told of %d packages", seen)
+	}
+}
+
+func contains(list, name string) bool {
+	for _, x := range strings.Fields(list) {
+		if x == name {
+			return true
+		}
+	}
+	return false
+}
