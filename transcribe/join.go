@@ -95,35 +95,14 @@ func unitsOf(parts []Part, part int) []unit {
 	var us []unit
 	p := parts[part]
 	for i, s := range p.Transcript.Segments {
-		words, guessed := s.Words, false
-		if len(words) == 0 {
-			words, guessed = spread(s), true
-		}
-		for _, w := range words {
+		guessed := len(s.Words) == 0
+		for _, w := range s.Spoken() {
 			w.StartMS += p.StartMS
 			w.EndMS += p.StartMS
 			us = append(us, unit{Word: w, key: keyOf(w.Text), part: part, seg: i, guessed: guessed})
 		}
 	}
 	return us
-}
-
-// spread lays the words of s out over its time by their length.
-func spread(s Segment) []Word {
-	fields := strings.Fields(s.Text)
-	total := 0
-	for _, f := range fields {
-		total += len(f) + 1
-	}
-	words := make([]Word, len(fields))
-	at := 0
-	for i, f := range fields {
-		start := s.StartMS + (s.EndMS-s.StartMS)*int64(at)/int64(total)
-		at += len(f) + 1
-		end := s.StartMS + (s.EndMS-s.StartMS)*int64(at)/int64(total)
-		words[i] = Word{StartMS: start, EndMS: end, Text: f, Confidence: s.Confidence}
-	}
-	return words
 }
 
 // keyOf is what of a word's text counts as the word: not its case, not its punctuation.

@@ -49,6 +49,33 @@ type Transcript struct {
 	Flags         []string          `json:"flags,omitempty"`
 }
 
+// Spoken is s.Words, or, where the engine gave no word times, the words of the
+// text laid out over the segment by their length.
+func (s Segment) Spoken() []Word {
+	if len(s.Words) > 0 {
+		return s.Words
+	}
+	fields := strings.Fields(s.Text)
+	total := 0
+	for _, f := range fields {
+		total += len(f) + 1
+	}
+	words := make([]Word, len(fields))
+	at := 0
+	for i, f := range fields {
+		start := s.StartMS + (s.EndMS-s.StartMS)*int64(at)/int64(total)
+		at += len(f) + 1
+		end := s.StartMS + (s.EndMS-s.StartMS)*int64(at)/int64(total)
+		words[i] = Word{StartMS: start, EndMS: end, Text: f, Confidence: s.Confidence}
+	}
+	return words
+}
+
+// MS converts an engine's seconds to the nearest millisecond. Rounding here,
+// once and before hours and minutes are split off, is what keeps 59.9996 s from
+// being written as a minute's thousandth millisecond.
+func MS(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
+
 // Has reports whether t carries flag.
 func (t Transcript) Has(flag string) bool { return slices.Contains(t.Flags, flag) }
 
