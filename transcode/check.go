@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +26,7 @@ const (
 var guessed = []string{"mp3", "aac", "ac3", "eac3", "dts", "dtshd", "amr", "mpeg", "mpegvideo", "mpegts", "dv"}
 
 // early are what ffmpeg says when a file ends before it should.
-var early = []string{"partial file", "ended prematurely", "Truncating packet", "truncated"}
+var early = []string{"partial file", "ended prematurely", "Truncating packet", "truncated", "filesize and duration do not match"}
 
 // shortfall is the judgement of a decoded length.
 type shortfall int
@@ -50,15 +53,13 @@ func judge(m inventory.Media, t inventory.AudioTrack, decodedMS int64, stderr st
 	if missing <= nearMS {
 		return whole
 	}
-	for _, g := range guessed {
-		if m.Container == g {
-			return short
-		}
-	}
 	for _, e := range early {
 		if strings.Contains(stderr, e) {
 			return cutOff
 		}
+	}
+	if slices.Contains(guessed, m.Container) {
+		return short
 	}
 	switch {
 	case missing <= max(2000, wantMS/50):
@@ -72,7 +73,9 @@ func judge(m inventory.Media, t inventory.AudioTrack, decodedMS int64, stderr st
 // check compares what was decoded with what the film declares and returns the
 // warnings, or a *MediaError that has both lengths.
 func check(ctx context.Context, ffmpeg string, src *source, m inventory.Media, t inventory.AudioTrack, decodedMS int64, stderr string) ([]string, error) {
-	warnings := inventory.Complaints(stderr, maxWarnings)
+	warnings := slices.DeleteFunc(inventory.Complaints(stderr, 2*maxWarnings), func(l string) bool {
+		return strings.HasPrefix(l, "Guessed Channel Layout") // of any mono WAV
+	})
 	wantMS, _ := declared(m, t)
 	lengths := fmt.Sprintf("%s of sound decoded, %s declared", seconds(decodedMS), seconds(wantMS))
 	verdict := judge(m, t, decodedMS, stderr)
@@ -95,6 +98,9 @@ func check(ctx context.Context, ffmpeg string, src *source, m inventory.Media, t
 	switch {
 	case decodedMS == 0:
 		return nil, &MediaError{Reason: "no sound could be decoded, " + seconds(wantMS) + " declared"}
+	case riffLacks(src.file, src.id.Size) > 0:
+		return nil, &MediaError{Reason: fmt.Sprintf("cut off: %d bytes of %d declared, %s of sound decoded",
+			src.id.Size, src.id.Size+riffLacks(src.file, src.id.Size), seconds(decodedMS))}
 	case verdict == cutOff:
 		return nil, &MediaError{Reason: "cut off: " + lengths}
 	case verdict == short:
@@ -115,6 +121,22 @@ func pictureEnd(ctx context.Context, ffmpeg string, src *source) (ms int64, err 
 		return 0, inventory.Verdict(stderr, err)
 	}
 	return out.us / 1000, nil
+}
+
+// riffLacks returns how many bytes a WAV or AVI file of the given size lacks of
+// what its first header declares, or 0 if they are few: ffprobe takes the length
+// of such a file from what is there. Recorders that can't seek declare the
+// greatest sizes they can.
+func riffLacks(f io.ReaderAt, size int64) int64 {
+	var head [8]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[:4]) != "RIFF" {
+		return 0
+	}
+	want := int64(binary.LittleEndian.Uint32(head[4:])) + 8
+	if want > 0x7f00_0000 || want-size <= max(64<<10, want/50) {
+		return 0
+	}
+	return want - size
 }
 
 // lastTime reads the last out_time_us in ffmpeg's lines of progress; each report

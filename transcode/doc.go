@@ -16,10 +16,11 @@
 // ffmpeg ends with status 0 on half a film, so the length of the decoded sound is
 // compared with the declared one: the track's own, or else the container's. Short
 // by more than 2 s and 2 % is a *MediaError, and so is short by more than 250 ms
-// when ffmpeg says that the file ends early. Two exceptions get a warning
-// only: formats that declare no length, for which ffprobe guesses one from the
-// bit rate; and films that declare a length for the container alone, when their
-// picture does go on to the end.
+// when ffmpeg says that the file ends early; so is a WAV or AVI file that lacks
+// bytes which its header declares. Two exceptions get a warning only: formats that
+// declare no length, for which ffprobe makes one up (bare MP3 and AAC, MPEG
+// streams: of those a half looks whole); and films that declare a length for the
+// container alone, when their picture does go on to the end.
 //
 // # Errors
 //
