@@ -1,6 +1,7 @@
 package transcode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -9,7 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"macbatch/transcode/child"
 	"macbatch/transcode/inventory"
 )
 
@@ -36,7 +39,21 @@ func TestRunSourceChanges(t *testing.T) {
 			}
 			return os.Rename(film+".new", film)
 		}, ErrSourceChanged},
+		{"replaced by its like", func(root, film string) error {
+			fi, err := os.Stat(film)
+			if err != nil {
+				return err
+			}
+			return errors.Join(os.WriteFile(film+".new", six, 0o644), os.Chtimes(film+".new", time.Time{}, fi.ModTime()), os.Rename(film+".new", film))
+		}, ErrSourceChanged},
 		{"rewritten", func(root, film string) error { return os.WriteFile(film, six[:len(six)/2], 0o644) }, ErrSourceChanged},
+		{"touched", func(root, film string) error {
+			fi, err := os.Stat(film)
+			if err != nil {
+				return err
+			}
+			return os.Chtimes(film, time.Time{}, fi.ModTime().Add(time.Nanosecond))
+		}, ErrSourceChanged},
 		{"now a link", func(root, film string) error {
 			if err := os.Rename(film, film+".moved"); err != nil {
 				return err
@@ -161,28 +178,17 @@ func TestRunFaultsAround(t *testing.T) {
 }
 
 // The program itself refuses what names other files, whatever looked at it before.
-func TestDecodeRefusesPlaylists(t *testing.T) {
+func TestDecodeArgsRefusePlaylists(t *testing.T) {
 	root := film(t, "other.wav", tone...)
-	other := filepath.Join(root, "other.wav")
 	for name, text := range map[string]string{
-		"hls":      "#EXTM3U\n#EXT-X-TARGETDURATION:6\n#EXTINF:6,\nfile:" + other + "\n#EXT-X-ENDLIST\n",
-		"ffconcat": "ffconcat version 1.0\nfile 'file:" + other + "'\n",
+		"x.m3u8":     "#EXTM3U\n#EXT-X-TARGETDURATION:6\n#EXTINF:6,\nother.wav\n#EXT-X-ENDLIST\n",
+		"x.ffconcat": "ffconcat version 1.0\nfile other.wav\n",
 	} {
-		put(t, filepath.Join(root, "x.mp4"), []byte(text))
-		f, err := os.Open(filepath.Join(root, "x.mp4"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pcm, err := scratch(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &sound{pcm: pcm}
-		if stderr, err := decode(t.Context(), tools(t).FFmpeg, f, 0, s); err == nil || s.bytes != 0 {
-			t.Fatalf("decode of %s: %d bytes, %v, %s, want nothing", name, s.bytes, err, stderr)
-		}
-		if err := errors.Join(f.Close(), pcm.Close()); err != nil {
-			t.Fatal(err)
+		put(t, filepath.Join(root, name), []byte(text))
+		var out bytes.Buffer
+		stderr, err := child.Run(t.Context(), child.Command{Path: tools(t).FFmpeg, Args: decodeArgs("file:"+filepath.Join(root, name), 0), Out: &out})
+		if err == nil || out.Len() != 0 {
+			t.Fatalf("ffmpeg on %s: %d bytes, %v, %s, want nothing", name, out.Len(), err, stderr)
 		}
 	}
 }
