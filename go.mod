@@ -1,7 +1,10 @@
 module macbatch
 
-go 1.26
+go 1.26.0
 
-require github.com/fsnotify/fsnotify v1.10.1
+require (
+	github.com/fsnotify/fsnotify v1.10.1
+	github.com/google/btree v1.1.3
+)
 
-require golang.org/x/sys v0.13.0 // indirect
+require golang.org/x/sys v0.50.0 // indirect
