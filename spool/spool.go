@@ -42,10 +42,8 @@ func Open(dir string) (*Spool, error) {
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	s := &Spool{dir: dir}
-	for _, folder := range []string{"tmp", "new", "rejected", "damaged", "blobs", "bell"} {
-		if err := os.MkdirAll(s.path(folder), 0o700); err != nil {
-			return nil, fmt.Errorf("open spool: %w", err)
-		}
+	if err := s.disk.makeFolders(dir, "tmp", "new", "rejected", "damaged", "blobs", "bell"); err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
 	}
 	return s, nil
 }
