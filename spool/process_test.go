@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestBell(t *testing.T) {
@@ -69,6 +69,9 @@ func TestLock(t *testing.T) {
 	}
 	c := exec.Command(os.Args[0], "-test.run=^TestHoldLock$")
 	c.Env = append(os.Environ(), "SPOOL_TEST_HOLD="+s.dir)
+	if _, err := c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -109,5 +112,5 @@ func TestHoldLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("held")
-	<-time.After(time.Minute)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or the parent is gone
 }

@@ -94,7 +94,7 @@ func TestAddReadRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(f); err != nil || b.String() != "two" {
 		t.Fatalf("blob = %q, %v, want \"two\"", b.String(), err)
@@ -225,6 +225,9 @@ func TestReject(t *testing.T) {
 	}
 	if err := s.Reject(gone, "why"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("Reject of one removed = %v, want fs.ErrNotExist", err)
+	}
+	if left := names(t, s.path("rejected")); len(left) != 2 {
+		t.Fatalf("rejected/ holds %v, want one entry and its reason", left)
 	}
 	for _, n := range []Name{"../new/x", "", "tmp"} {
 		if err := s.Remove(n); err == nil {

@@ -162,7 +162,7 @@ func (db *DB) counter() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	m, err := newestMeta(f)
 	return m.txid, err
 }

@@ -80,7 +80,7 @@ func TestCommitOutcome(t *testing.T) {
 		"io error, not applied": {undone(syscall.EIO), kv.ErrUnknownOutcome, "1"},
 		"full, applied":         {applied(syscall.ENOSPC), kv.ErrUnknownOutcome, "2"},
 		"full":                  {undone(syscall.ENOSPC), kv.ErrFull, "1"},
-		"full, as text":         {undone(fmt.Errorf("file resize error: %s", syscall.ENOSPC)), kv.ErrFull, "1"},
+		"full, as text":         {undone(errors.New("file resize error: " + syscall.ENOSPC.Error())), kv.ErrFull, "1"},
 		"quota":                 {undone(syscall.EDQUOT), kv.ErrFull, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestCommitOutcome(t *testing.T) {
 				t.Fatalf("Update = %v, want %v", err, c.want)
 			}
 			db.opts.commit = nil
-			if c.want == kv.ErrFull {
+			if errors.Is(c.want, kv.ErrFull) {
 				if got := get(t, db, "a"); got != "1" {
 					t.Fatalf("after ErrFull a = %q, want \"1\"", got)
 				}

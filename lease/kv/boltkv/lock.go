@@ -40,7 +40,7 @@ func holder(path string) string {
 	if err != nil {
 		return "another process"
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	b := make([]byte, 300)
 	n, _ := f.ReadAt(b, 0)
 	if s := strings.TrimSpace(string(b[:n])); s != "" {

@@ -121,7 +121,7 @@ func (db *DB) openReadOnly() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	if err := flockWait(f, false, db.opts.Timeout); err != nil {
 		if errors.Is(err, errLocked) {
 			return fmt.Errorf("%w by %s", ErrHeld, holder(db.path))

@@ -63,7 +63,7 @@ func refused(t *testing.T, what, path string, file []byte, want error) {
 	for _, readOnly := range []bool{false, true} {
 		db, err := Open(path, Options{ReadOnly: readOnly})
 		if err == nil {
-			db.Close()
+			err = db.Close()
 		}
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("%s (read only %v): Open = %v, want %v naming the file", what, readOnly, err, want)

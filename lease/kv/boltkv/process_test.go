@@ -22,6 +22,9 @@ func child(t *testing.T, job, path string) (*exec.Cmd, *bufio.Scanner) {
 	c := exec.Command(os.Args[0], "-test.run=^TestChild$")
 	c.Env = append(os.Environ(), "BOLTKV_TEST_JOB="+job, "BOLTKV_TEST_PATH="+path)
 	c.Stderr = os.Stderr
+	if _, err := c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +57,7 @@ func TestChild(t *testing.T) {
 	}
 	fmt.Println("ready")
 	if job == "hold" {
-		<-time.After(time.Minute)
+		_, _ = io.Copy(io.Discard, os.Stdin) // until killed, or the parent is gone
 	}
 	if job != "commit" {
 		return

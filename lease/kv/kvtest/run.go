@@ -285,7 +285,7 @@ func (s suite) atomic() {
 		})
 	}()
 	check()
-	if err := s.e.View(func(kv.Reader) error { return aborted }); err != aborted {
+	if err := s.e.View(func(kv.Reader) error { return aborted }); !errors.Is(err, aborted) {
 		s.Fatalf("View = %v, want fn's error", err)
 	}
 	s.update(change)
