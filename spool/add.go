@@ -83,7 +83,7 @@ func (s *Spool) add(shard string, fence uint64, at time.Time, body []byte, blobF
 
 // take brings a file into tmp/, durable, and returns its path there. It is
 // linked where the folders share a disk and copied otherwise: the source stays.
-func (s *Spool) take(file string) (path string, blob Blob, err error) {
+func (s *Spool) take(file string) (tmp string, blob Blob, err error) {
 	info, err := os.Lstat(file)
 	if err != nil {
 		return "", Blob{}, err
@@ -95,43 +95,46 @@ func (s *Spool) take(file string) (path string, blob Blob, err error) {
 	if err != nil {
 		return "", Blob{}, err
 	}
-	path = f.Name()
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.disk.remove(path))
-		}
-	}()
-	// The created file only reserves its name: rename replaces it, link can't.
-	linked := path + ".link"
+	tmp = f.Name()
+	if err = s.bring(f, file); err == nil {
+		blob, err = s.seal(tmp)
+	}
+	if err != nil {
+		return "", Blob{}, errors.Join(err, s.disk.remove(tmp))
+	}
+	return tmp, blob, nil
+}
+
+// bring puts the bytes of file where f, a new file in tmp/, is; it closes f.
+func (s *Spool) bring(f *os.File, file string) error {
+	// The new file reserves a name, which rename can take over and link can't.
+	linked := f.Name() + ".link"
 	if s.disk.link(file, linked) == nil {
-		if err := errors.Join(f.Close(), s.disk.rename(linked, path)); err != nil {
-			return "", Blob{}, errors.Join(err, s.disk.remove(linked))
+		if err := errors.Join(f.Close(), s.disk.rename(linked, f.Name())); err != nil {
+			return errors.Join(err, s.disk.remove(linked))
 		}
-		return s.seal(path)
+		return nil
 	}
 	src, err := os.Open(file)
 	if err != nil {
-		return "", Blob{}, errors.Join(err, f.Close())
+		return errors.Join(err, f.Close())
 	}
-	if err := errors.Join(s.disk.fill(f, src), src.Close()); err != nil {
-		return "", Blob{}, err
-	}
-	return s.seal(path)
+	return errors.Join(s.disk.fill(f, src), src.Close())
 }
 
 // seal hashes a file in tmp/ as it lies on the disk and makes it durable.
-func (s *Spool) seal(path string) (string, Blob, error) {
+func (s *Spool) seal(path string) (Blob, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", Blob{}, err
+		return Blob{}, err
 	}
 	h := sha256.New()
 	size, err := io.Copy(h, f)
 	err = errors.Join(err, f.Chmod(0o600), s.disk.sync(f), f.Close())
 	if err != nil {
-		return "", Blob{}, err
+		return Blob{}, err
 	}
-	return path, Blob{hex.EncodeToString(h.Sum(nil)), size}, nil
+	return Blob{hex.EncodeToString(h.Sum(nil)), size}, nil
 }
 
 // place moves blobs from tmp/ into blobs/. One that is there already is replaced

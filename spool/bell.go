@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -18,13 +19,12 @@ func (s *Spool) Bell(ctx context.Context) (<-chan struct{}, error) {
 		return nil, fmt.Errorf("watch bell: %w", err)
 	}
 	if err := w.Add(s.path("bell")); err != nil {
-		w.Close()
-		return nil, fmt.Errorf("watch bell: %w", err)
+		return nil, fmt.Errorf("watch bell: %w", errors.Join(err, w.Close()))
 	}
 	rings := make(chan struct{}, 1)
 	go func() {
 		defer close(rings)
-		defer w.Close()
+		defer func() { _ = w.Close() }() // only read
 		for {
 			select {
 			case <-ctx.Done():

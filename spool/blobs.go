@@ -46,7 +46,9 @@ func (s *Spool) references() (map[string]bool, error) {
 				return nil, err
 			}
 			blobs, err := blobsOf(f)
-			f.Close()
+			if closed := f.Close(); closed != nil {
+				return nil, closed
+			}
 			if err != nil && !errors.Is(err, ErrDamaged) {
 				return nil, err
 			}

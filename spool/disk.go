@@ -115,3 +115,25 @@ func (w stepWriter) Write(p []byte) (int, error) {
 	}
 	return w.f.Write(p)
 }
+
+// makeFolders makes dir, and folders in it, where they are missing, durably.
+func (d disk) makeFolders(dir string, folders ...string) error {
+	changed := []string{dir} // also when nothing is missing: a process may have died here
+	for p := dir; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			break // there, or MkdirAll says what is wrong
+		}
+		changed = append(changed, filepath.Dir(p))
+	}
+	for _, folder := range folders {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, folder := range changed {
+		if err := d.syncFolder(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}

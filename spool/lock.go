@@ -21,12 +21,10 @@ func (s *Spool) Lock() (unlock func() error, err error) {
 	err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = fmt.Errorf("%w: held by process %s", ErrBusy, holder(f))
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
 	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock spool: %w", err)
+		return nil, fmt.Errorf("lock spool: %w", errors.Join(err, f.Close()))
 	}
 	// The pid is a courtesy to whoever finds it locked: on a full disk the lock
 	// holds without it.

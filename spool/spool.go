@@ -42,10 +42,8 @@ func Open(dir string) (*Spool, error) {
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	s := &Spool{dir: dir}
-	for _, folder := range []string{"tmp", "new", "rejected", "damaged", "blobs", "bell"} {
-		if err := os.MkdirAll(s.path(folder), 0o700); err != nil {
-			return nil, fmt.Errorf("open spool: %w", err)
-		}
+	if err := s.disk.makeFolders(dir, "tmp", "new", "rejected", "damaged", "blobs", "bell"); err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
 	}
 	return s, nil
 }
@@ -105,7 +103,7 @@ func (s *Spool) read(n Name) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	file, err := io.ReadAll(io.LimitReader(f, maxHead+MaxBody+1))
 	if err != nil {
 		return Entry{}, err
@@ -178,7 +176,9 @@ func (s *Spool) Remove(n Name) error {
 		return fmt.Errorf("remove entry %q: %w", n, err)
 	}
 	blobs, _ := blobsOf(f) // unreadable: its blobs wait for Clean
-	f.Close()
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("remove entry: %w", err)
+	}
 	if err := s.disk.remove(s.path("new", string(n))); err != nil {
 		return fmt.Errorf("remove entry: %w", err)
 	}
@@ -207,6 +207,7 @@ func (s *Spool) Reject(n Name, reason string) error {
 		if _, err := os.Lstat(to); err == nil {
 			return nil
 		}
+		return fmt.Errorf("reject entry: %w", err)
 	}
 	// The reason goes first: an entry in rejected/ always has one.
 	if err := s.disk.replace(s.path("tmp"), to+reasonSuffix, strings.NewReader(reason+"\n")); err != nil {

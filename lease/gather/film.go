@@ -82,14 +82,14 @@ type document struct {
 }
 
 type provenance struct {
-	Source      Source           `json:"source"`
-	SoundDigest string           `json:"sound_digest"`
+	Source      Source          `json:"source"`
+	SoundDigest string          `json:"sound_digest"`
 	AudioTrack  transcode.Track `json:"audio_track"`
-	Warnings    []string         `json:"warnings,omitempty"`
-	FFmpeg      string           `json:"ffmpeg"`
-	Transcode   grant            `json:"transcode"`
-	Parts       []part           `json:"parts"`
-	Summary     *grant           `json:"summary,omitempty"`
+	Warnings    []string        `json:"warnings,omitempty"`
+	FFmpeg      string          `json:"ffmpeg"`
+	Transcode   grant           `json:"transcode"`
+	Parts       []part          `json:"parts"`
+	Summary     *grant          `json:"summary,omitempty"`
 }
 
 // grant is who did a piece of work, under which lease.

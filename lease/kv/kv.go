@@ -14,6 +14,18 @@ var ErrNotLeader = errors.New("not the writer")
 // nothing of the commit was applied. The engine stays usable.
 var ErrFull = errors.New("no space left for the store")
 
+// ErrClosed is returned by an engine that was closed.
+var ErrClosed = errors.New("store closed")
+
+// ErrKey is returned by Put and Delete for a key outside 1 to MaxKey bytes.
+var ErrKey = errors.New("key too short or too long")
+
+// ErrOrder is returned by Append for a sequence that is not above all earlier ones.
+var ErrOrder = errors.New("log sequence out of order")
+
+// MaxKey is the length of the longest key, in bytes.
+const MaxKey = 32768
+
 // Reader is one consistent snapshot. Slices it hands out belong to the engine:
 // they are valid until the transaction ends and must not be changed.
 type Reader interface {
@@ -22,7 +34,8 @@ type Reader interface {
 	Get(key []byte) []byte
 
 	// Scan calls fn for each key from <= key < to in ascending byte order until
-	// fn returns false. A nil to means to the end. fn must not write.
+	// fn returns false. A nil to means to the end, an empty one before the
+	// first key. fn must not write.
 	Scan(from, to []byte, fn func(key, value []byte) bool)
 
 	// Log calls fn for each record of the log whose sequence is >= from, in
@@ -39,11 +52,16 @@ type Reader interface {
 // engine may keep them without a copy.
 type Writer interface {
 	Reader
+
+	// Put sets the value of key. A nil value is stored as an empty one.
 	Put(key, value []byte) error
+
+	// Delete removes key. That there is none is no error.
 	Delete(key []byte) error
 
 	// Append adds a record to the log. seq must be greater than that of every
-	// record the log ever held; it need not be consecutive.
+	// record the log ever held, trimmed ones included; it need not be
+	// consecutive.
 	Append(seq uint64, record []byte) error
 
 	// Trim removes the records whose sequence is < before.
@@ -56,10 +74,12 @@ type Engine interface {
 	View(fn func(Reader) error) error
 
 	// Update runs fn once in a write transaction and commits durably before it
-	// returns nil. When fn returns an error nothing is written and that error
-	// is returned. Any other error is ErrUnknownOutcome, ErrNotLeader or ErrFull.
+	// returns nil. When fn returns an error, or panics, nothing is written, and
+	// that error is returned. Any other error is ErrUnknownOutcome, ErrNotLeader,
+	// ErrFull or ErrClosed. Where fn wrote nothing there is no commit.
 	Update(fn func(Writer) error) error
 
-	// Close releases the engine. It waits for open transactions.
+	// Close releases the engine. It waits for open transactions. Closing again
+	// is no error.
 	Close() error
 }

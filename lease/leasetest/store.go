@@ -169,11 +169,11 @@ func (b *Blobs) Open(d lease.Digest) (io.ReadCloser, int64, error) {
 }
 
 // Has implements store.Blobs.
-func (b *Blobs) Has(d lease.Digest) bool {
+func (b *Blobs) Has(d lease.Digest) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, ok := b.held[d]
-	return ok
+	return ok, nil
 }
 
 // Remove implements store.Blobs.
@@ -185,12 +185,12 @@ func (b *Blobs) Remove(d lease.Digest) error {
 }
 
 // List implements store.Blobs.
-func (b *Blobs) List(fn func(d lease.Digest, size int64, modified time.Time) error) error {
+func (b *Blobs) List(fn func(d lease.Digest, size int64, received time.Time) bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for d, v := range b.held {
-		if err := fn(d, int64(len(v)), time.Now()); err != nil {
-			return err
+		if !fn(d, int64(len(v)), time.Now()) {
+			break
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ type Snapshot interface {
 	Value(id lease.ShardID) []byte
 
 	// HasBlob reports whether a blob is there.
-	HasBlob(d lease.Digest) bool
+	HasBlob(d lease.Digest) (bool, error)
 }
 
 // fold is what the events say of one shard or job.
@@ -267,7 +267,9 @@ func (v *verifier) result(s *lease.Shard) {
 		return
 	}
 	if s.Result.Blob {
-		if !v.snap.HasBlob(s.Result.Digest) {
+		if here, err := v.snap.HasBlob(s.Result.Digest); err != nil {
+			v.add("result_missing", s.ID.String(), "%v", err)
+		} else if !here {
 			v.add("result_missing", s.ID.String(), "blob %v is not there", s.Result.Digest)
 		}
 		return

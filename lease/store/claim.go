@@ -167,7 +167,7 @@ func first(able []*class, left map[lease.Kind]int, job lease.JobID, actor *lease
 		if left[c.need.Kind] <= 0 {
 			continue
 		}
-		c.jobs.Scan(func(l *line) bool {
+		c.jobs.Ascend(func(l *line) bool {
 			if job != 0 && l.job != job || !actor.Sees(l.project) {
 				return true
 			}
@@ -323,7 +323,7 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 }
 
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor) (best ticket, ok bool) {
-	ix.suspects.Scan(func(tk ticket) bool {
+	ix.suspects.Ascend(func(tk ticket) bool {
 		if x.Offer.Able(tk.need) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
 			best, ok = tk, true
 		}

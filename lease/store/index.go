@@ -4,7 +4,7 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/tidwall/btree"
+	"github.com/google/btree"
 
 	"macbatch/lease"
 )
@@ -83,7 +83,7 @@ type workerSeen struct {
 
 func newIndex() *index {
 	return &index{
-		classes: map[lease.Need]*class{}, suspects: btree.NewBTreeGOptions(ticket.before, btree.Options{NoLocks: true}),
+		classes: map[lease.Need]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
@@ -121,20 +121,20 @@ func ticketOf(s *lease.Shard) ticket {
 func (x *index) offer(t ticket) {
 	x.offered = true
 	if t.suspect {
-		x.suspects.Set(t)
+		x.suspects.ReplaceOrInsert(t)
 		return
 	}
 	c := x.classes[t.need]
 	if c == nil {
-		c = &class{need: t.need, jobs: btree.NewBTreeGOptions((*line).before, btree.Options{NoLocks: true})}
+		c = &class{need: t.need, jobs: btree.NewG(32, (*line).before)}
 		x.classes[t.need] = c
 	}
 	l, ok := c.jobs.Get(&line{priority: t.priority, job: t.id.Job})
 	if !ok {
-		l = &line{priority: t.priority, job: t.id.Job, project: x.projects[t.id.Job], shards: btree.NewBTreeGOptions(ticket.before, btree.Options{NoLocks: true})}
-		c.jobs.Set(l)
+		l = &line{priority: t.priority, job: t.id.Job, project: x.projects[t.id.Job], shards: btree.NewG(32, ticket.before)}
+		c.jobs.ReplaceOrInsert(l)
 	}
-	l.shards.Set(t)
+	l.shards.ReplaceOrInsert(t)
 }
 
 // withdraw makes a shard no longer claimable, if it was.
@@ -146,7 +146,7 @@ func (x *index) withdraw(t ticket) {
 		return
 	}
 	if l, ok := c.jobs.Get(&line{priority: t.priority, job: t.id.Job}); ok {
-		if l.shards.Delete(t); l.shards.Len() == 0 {
+		if _, _ = l.shards.Delete(t); l.shards.Len() == 0 {
 			c.jobs.Delete(l)
 		}
 	}
@@ -164,7 +164,7 @@ func (x *index) drop(j *jobRow) {
 		}
 	}
 	var suspects []ticket
-	x.suspects.Scan(func(t ticket) bool {
+	x.suspects.Ascend(func(t ticket) bool {
 		if t.id.Job == j.ID {
 			suspects = append(suspects, t)
 		}

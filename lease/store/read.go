@@ -271,13 +271,13 @@ func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.
 			return fmt.Errorf("put blob %v: %w", d, err)
 		}
 		c.s.mu.Lock()
-		here := c.s.blobs.Has(d) // unless it was dropped in between, being there already
+		here, err := c.s.blobs.Has(d) // unless it was dropped in between, being there already
 		if here {
 			c.s.present[d] = size
 		}
 		c.s.mu.Unlock()
-		if here {
-			return nil
+		if here || err != nil {
+			return err
 		}
 	}
 }

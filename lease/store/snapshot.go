@@ -11,13 +11,18 @@ import (
 // snapshot is the store at one moment, as the verifier reads it.
 type snapshot struct {
 	r     kv.Reader
-	blobs interface{ Has(lease.Digest) bool }
+	blobs finder
+}
+
+// finder tells whether a blob is there.
+type finder interface {
+	Has(lease.Digest) (bool, error)
 }
 
 var _ ledger.Snapshot = (*snapshot)(nil)
 
 // Check verifies an engine at rest, which may be opened read-only.
-func Check(e kv.Engine, blobs interface{ Has(lease.Digest) bool }) (problems []lease.Problem, err error) {
+func Check(e kv.Engine, blobs finder) (problems []lease.Problem, err error) {
 	err = e.View(func(r kv.Reader) error {
 		if r.Get([]byte{keyStore}) == nil {
 			return fmt.Errorf("not a macbatch store: it has no identity")
@@ -85,4 +90,4 @@ func (s *snapshot) Plans(fn func(id lease.ShardID) bool) {
 func (s *snapshot) Value(id lease.ShardID) []byte { return s.r.Get(shardKey(keyValue, id)) }
 
 // HasBlob implements ledger.Snapshot.
-func (s *snapshot) HasBlob(d lease.Digest) bool { return s.blobs == nil || s.blobs.Has(d) }
+func (s *snapshot) HasBlob(d lease.Digest) (bool, error) { return s.blobs.Has(d) }

@@ -34,9 +34,9 @@ type Planner interface {
 type Blobs interface {
 	Put(ctx context.Context, d lease.Digest, size int64, r io.Reader) error
 	Open(d lease.Digest) (io.ReadCloser, int64, error)
-	Has(d lease.Digest) bool
+	Has(d lease.Digest) (bool, error)
 	Remove(d lease.Digest) error
-	List(fn func(d lease.Digest, size int64, modified time.Time) error) error
+	List(fn func(d lease.Digest, size int64, received time.Time) bool) error
 }
 
 // Options configure a Store. Engine, Blobs and Planner are required.
@@ -250,13 +250,13 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 // loadBlobs lists what is there and removes what nothing has referred to for long.
 func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 	var orphans []lease.Digest
-	err := s.blobs.List(func(d lease.Digest, size int64, modified time.Time) error {
-		if !kept[d] && s.index.inputs[d] == 0 && now.Sub(modified) > blobGrace {
+	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
+		if !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
 			s.present[d] = size
 		}
-		return nil
+		return true
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
+	"macbatch/lease/kv/kvtest"
 	"macbatch/lease/kv/memkv"
 	"macbatch/lease/leasetest"
 	"macbatch/lease/store"
@@ -41,7 +42,7 @@ func dump(t testing.TB, e kv.Engine) (all []record) {
 
 func rebuild(t testing.TB, all []record) kv.Engine {
 	t.Helper()
-	e := memkv.New()
+	e := memkv.Open()
 	err := e.Update(func(w kv.Writer) error {
 		for _, r := range all {
 			var err error
@@ -64,7 +65,7 @@ func rebuild(t testing.TB, all []record) kv.Engine {
 
 // lived returns a store that went through everything that writes an event.
 func lived(t testing.TB) *leasetest.Fixture {
-	f := leasetest.Open(t, memkv.New(), leasetest.NewBlobs(), leasetest.NewClock())
+	f := leasetest.Open(t, kvtest.Guard(t, memkv.Open()), leasetest.NewBlobs(), leasetest.NewClock())
 	ctl := f.Near()
 	w := leasetest.NewWorker(t, ctl, "w1")
 	leasetest.Submit(t, ctl, leasetest.Params{Items: 12, Then: 2, Reuse: true})

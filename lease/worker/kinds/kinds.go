@@ -155,11 +155,14 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 	})
 	var bad *transcode.MediaError
 	switch {
-	case errors.Is(err, inventory.ErrNoRoot):
+	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
 		return nil, nil, nil, t.unmounted(p.Root, err)
-	case errors.Is(err, transcode.ErrSourceChanged), errors.Is(err, transcode.ErrSourceMissing):
-		// The scan saw another file; only another scan can make good for that.
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; submit again to take it as it is now"}
+	case errors.Is(err, transcode.ErrSourceMissing):
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; submit again to take what is there now"}
+	case errors.Is(err, transcode.ErrSourceChanged):
+		// It may have been written to for a moment. One that stays another file
+		// than was scanned fails in the end: only another scan makes good for that.
+		return nil, nil, nil, &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; submit again to take it as it is now"}
 	case errors.As(err, &bad):
 		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
 	case err != nil:

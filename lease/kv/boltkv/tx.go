@@ -1,0 +1,118 @@
+package boltkv
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"macbatch/lease/kv"
+)
+
+// reader is a transaction of either kind.
+type reader struct {
+	pairs   *bbolt.Bucket
+	records *bbolt.Bucket
+}
+
+func (r reader) Get(key []byte) []byte { return r.pairs.Get(key) }
+
+func (r reader) Scan(from, to []byte, fn func(key, value []byte) bool) {
+	c := r.pairs.Cursor()
+	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+		if to != nil && string(k) >= string(to) || !fn(k, v) {
+			return
+		}
+	}
+}
+
+func (r reader) Log(from uint64, fn func(seq uint64, record []byte) bool) {
+	c := r.records.Cursor()
+	for k, v := c.Seek(logKey(from)); k != nil; k, v = c.Next() {
+		if !fn(binary.BigEndian.Uint64(k), v) {
+			return
+		}
+	}
+}
+
+func (r reader) LogBack(from uint64, fn func(seq uint64, record []byte) bool) {
+	c := r.records.Cursor()
+	k, v := c.Seek(logKey(from))
+	if k == nil {
+		k, v = c.Last()
+	} else if binary.BigEndian.Uint64(k) > from {
+		k, v = c.Prev()
+	}
+	for ; k != nil; k, v = c.Prev() {
+		if !fn(binary.BigEndian.Uint64(k), v) {
+			return
+		}
+	}
+}
+
+func logKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+type writer struct {
+	reader
+	last  uint64 // the highest sequence ever appended
+	wrote bool
+}
+
+// set stores a pair. bbolt would tell a nil value from an empty one until the
+// commit.
+func (w *writer) set(b *bbolt.Bucket, key, value []byte) error {
+	if value == nil {
+		value = []byte{}
+	}
+	w.wrote = true
+	return b.Put(key, value)
+}
+
+func checkKey(key []byte) error {
+	if len(key) == 0 || len(key) > kv.MaxKey {
+		return fmt.Errorf("%w: %d bytes", kv.ErrKey, len(key))
+	}
+	return nil
+}
+
+func (w *writer) Put(key, value []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	return w.set(w.pairs, key, value)
+}
+
+func (w *writer) Delete(key []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	w.wrote = true
+	return w.pairs.Delete(key)
+}
+
+func (w *writer) Append(seq uint64, record []byte) error {
+	if seq <= w.last {
+		return fmt.Errorf("%w: %d after %d", kv.ErrOrder, seq, w.last)
+	}
+	w.last = seq
+	return w.set(w.records, logKey(seq), record)
+}
+
+func (w *writer) Trim(before uint64) error {
+	// First look, then delete: a cursor that deletes may pass over keys.
+	var seqs []uint64
+	w.Log(0, func(seq uint64, _ []byte) bool {
+		if seq >= before {
+			return false
+		}
+		seqs = append(seqs, seq)
+		return true
+	})
+	for _, seq := range seqs {
+		w.wrote = true
+		if err := w.records.Delete(logKey(seq)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
