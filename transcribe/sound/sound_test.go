@@ -189,10 +189,9 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	playlist := filepath.Join(dir, "list.flac")
 	for name, b := range map[string]string{"half.flac": string(whole[:len(whole)/2]), "text.flac": "no sound", "empty.flac": "",
-		"list.flac": "#EXTM3U\n#EXTINF:5,\nfile:" + wav + "\n"} {
-		f := filepath.Join(dir, name)
+		"list.flac": "#EXTM3U\n#EXTINF:5,\nfile:" + wav + "\n", "concat.flac": "ffconcat version 1.0\nfile a.wav\n"} {
+		f := filepath.Join(filepath.Dir(wav), name)
 		if err := os.WriteFile(f, []byte(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +200,7 @@ func TestDecode(t *testing.T) {
 			t.Fatalf("Decode(%s) = %v, want a permanent error", name, err)
 		}
 	}
-	if _, err := Decode(t.Context(), bin, playlist+"x", filepath.Join(dir, "out.wav"), 0); err == nil || !errors.Is(err, os.ErrNotExist) {
+	if _, err := Decode(t.Context(), bin, wav+"x", filepath.Join(dir, "out.wav"), 0); err == nil || !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("Decode(missing) = %v, want it to be missing", err)
 	}
 }

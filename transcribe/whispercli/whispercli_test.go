@@ -139,7 +139,7 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 		"an empty file":  ": > whisper.json",
 		"no result":      "echo '{}' > whisper.json",
 		"nothing heard":  `echo '{"transcription":[]}' > whisper.json`,
-		"only a remark":  `echo '{"transcription":[{"offsets":{"from":0,"to":4000},"text":" [BLANK_AUDIO]"}]}' > whisper.json`,
+		"only a remark":  `echo '{"transcription":[{"offsets":{"from":1500,"to":4000},"text":" [BLANK_AUDIO]"}]}' > whisper.json`,
 		"its exit three": "exit 3",
 	} {
 		e := fake(t, "ggml-base.bin", script)
@@ -152,7 +152,7 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "whisper.json"), old, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.Transcribe(t.Context(), transcribe.Request{Sound: writeWAV(t, noise(5000, true)), Dir: dir})
+		got, err := e.Transcribe(t.Context(), transcribe.Request{Sound: writeWAV(t, noise(1500, false), noise(5000, true)), Dir: dir})
 		if _, permanent := errors.AsType[*transcribe.PermanentError](err); err == nil || permanent {
 			t.Fatalf("%s: Transcribe = %+v, %v, want a failure that may go away", name, got, err)
 		}
