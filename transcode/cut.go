@@ -1,142 +1,147 @@
 package transcode
 
-import "slices"
-
-// Chunk is one sound file and its place in the film.
-type Chunk struct {
-	Index      int    `json:"index"`
-	File       string `json:"-"`      // path of the FLAC file, on the machine that made it
-	Digest     string `json:"digest"` // SHA-256 of the file, hexadecimal
-	Bytes      int64  `json:"bytes"`
-	StartMS    int64  `json:"start_ms"`    // where its sound begins
-	DurationMS int64  `json:"duration_ms"` // of its sound
-	FromMS     int64  `json:"from_ms"`     // the stretch it answers for; these tile the film
-	ToMS       int64  `json:"to_ms"`
-	Forced     bool   `json:"forced,omitempty"` // its end was cut where there was no pause
-}
-
-// DefaultChunkMS is how long chunks are when nothing else is asked for.
-const DefaultChunkMS = 10 * 60 * 1000
+import "math/bits"
 
 const (
-	searchMS = 60_000 // a cut may lie so far from where it would be best
-	pauseMS  = 300    // the shortest pause that is cut at
-	leadMS   = 1_000  // sound beyond a cut at a pause
-	overlap  = 8_000  // sound beyond a cut where there is no pause
-	longMS   = 1_500  // a longer pause is no better than one of this length
+	frameMS      = 10
+	frameSamples = sampleRate / 1000 * frameMS
+
+	pauseFrames = 300 / frameMS
+	ampleFrames = 2000 / frameMS // a longer pause is no better place than one of this length
+	smoothing   = 100 / frameMS  // frames over which a forced cut seeks the quietest point
+	leadMS      = 1000           // sound given beyond a cut in a pause
+	overlapMS   = 8000           // and beyond one in running sound
+	maxReachMS  = 60_000         // how far a cut may be from its ideal place
 )
 
-// cut is a place between two chunks.
-type cut struct {
-	at     int64
-	forced bool
+// A level is a frame's loudness: the logarithm of its mean square, eight steps to
+// each doubling, so 0.38 dB a step; 0 is digital silence, 241 full scale. It
+// is computed in integers, for all machines to cut alike.
+type level uint8
+
+const (
+	decibels10       = 27 // in steps
+	silence    level = 54 // -70 dB of full scale
+	quiet      level = 81 // -60 dB: a pause however little is louder
+)
+
+func levelOf(meanSquare uint64) level {
+	if meanSquare == 0 {
+		return 0
+	}
+	n := bits.Len64(meanSquare) - 1
+	return level(8*n + int(meanSquare<<3>>n&7) + 1)
 }
 
-// plan divides total ms of sound into chunks of about length ms, given the
-// energy of its frames.
-func plan(levels []int8, total, length int64) []Chunk {
-	if length <= 0 {
-		length = DefaultChunkMS
+// span is what one chunk answers for, in milliseconds; forced says that its end
+// is in running sound.
+type span struct {
+	from, to int64
+	forced   bool
+}
+
+// cut divides [0, totalMS) at pauses into spans of about equal length, none much
+// longer than chunkMS.
+func cut(levels []level, totalMS, chunkMS int64) []span {
+	if totalMS <= chunkMS+chunkMS/2 {
+		return []span{{from: 0, to: totalMS}}
 	}
-	var cuts []cut
-	if total > length+length/2 {
-		n := (total + length/2) / length
-		for i := int64(1); i < n; i++ {
-			cuts = append(cuts, findCut(levels, total*i/n, min(searchMS, length/3)))
-		}
-	}
-	chunks := make([]Chunk, len(cuts)+1)
-	from := cut{}
-	for i := range chunks {
-		to := cut{at: total}
-		if i < len(cuts) {
-			to = cuts[i]
-		}
-		start := max(0, from.at-beyond(from))
-		end := min(total, to.at+beyond(to))
-		chunks[i] = Chunk{
-			Index: i, StartMS: start, DurationMS: end - start, FromMS: from.at, ToMS: to.at, Forced: to.forced,
-		}
+	n := (totalMS + chunkMS - 1) / chunkMS
+	reach := min(maxReachMS, chunkMS/3)
+	spans := make([]span, 0, n)
+	from := int64(0)
+	for i := int64(1); i < n; i++ {
+		ideal := totalMS * i / n
+		first := (ideal - reach) / frameMS
+		window := levels[first:min((ideal+reach)/frameMS, int64(len(levels)))]
+		at, forced := cutPoint(window, int((ideal/frameMS)-first))
+		to := (first + int64(at)) * frameMS
+		spans = append(spans, span{from: from, to: to, forced: forced})
 		from = to
 	}
-	return chunks
+	return append(spans, span{from: from, to: totalMS})
 }
 
-func beyond(c cut) int64 {
-	if c.forced {
-		return overlap
-	}
-	return leadMS
-}
-
-// findCut looks within reach ms of where a cut would be best for the longest
-// pause, a nearer one before one that is little longer. Where nobody pauses it
-// takes the quietest moment.
-func findCut(levels []int8, best, reach int64) cut {
-	from, to := max(0, (best-reach)/frameMS), min(int64(len(levels)), (best+reach)/frameMS)
-	window := levels[from:to]
-	limit := threshold(window)
-	target := best/frameMS - from
-	var found cut
-	var score float64
-	for i := int64(0); i < int64(len(window)); {
-		if window[i] > limit {
-			i++
+// cutPoint returns the frame of window to cut before: the middle of its longest
+// pause, of several long ones the quietest; without any, the quietest point.
+func cutPoint(window []level, ideal int) (at int, forced bool) {
+	limit := pauseLimit(window)
+	var best struct{ length, loudness, at int }
+	sum, run := 0, 0
+	for i := 0; i <= len(window); i++ {
+		if i < len(window) && window[i] <= limit {
+			run, sum = run+1, sum+int(window[i])
 			continue
 		}
-		end := i
-		for end < int64(len(window)) && window[end] <= limit {
-			end++
-		}
-		// A long pause reaches beyond the window or holds the best place itself.
-		at := min(max(target, i+pauseMS/2/frameMS), max(end-pauseMS/2/frameMS, i))
-		if n := end - i; n*frameMS >= pauseMS {
-			if n*frameMS < longMS {
-				at = (i + end) / 2
-			}
-			s := float64(min(n*frameMS, longMS))/longMS - 0.5*float64(abs(at-target))/float64(max(1, reach/frameMS))
-			if found.at == 0 || s > score {
-				found, score = cut{at: (from + at) * frameMS}, s
+		if run >= pauseFrames {
+			length, loudness, middle := min(run, ampleFrames), sum/run, i-run/2
+			if length > best.length || length == best.length && (loudness < best.loudness ||
+				loudness == best.loudness && distance(middle, ideal) < distance(best.at, ideal)) {
+				best.length, best.loudness, best.at = length, loudness, middle
 			}
 		}
-		i = end
+		sum, run = 0, 0
 	}
-	if found.at > 0 {
-		return found
+	if best.length > 0 {
+		return best.at, false
 	}
-	return cut{at: (from + quietest(window, target)) * frameMS, forced: true}
+	return quietest(window, smoothing, ideal).at + smoothing/2, true
 }
 
-// threshold is the energy below which a frame is a pause: a little above the
-// quietest tenth, but well below the loud parts.
-func threshold(window []int8) int8 {
-	if len(window) == 0 {
-		return silenceFloor
+// pauseLimit is the level up to which a frame of window belongs to a pause. It
+// lies a quarter of the way from the quietest 300 ms to the loud parts; where
+// they are less than 10 dB apart there is only what is quiet by any measure.
+func pauseLimit(window []level) level {
+	var count [256]int
+	for _, l := range window {
+		count[l]++
 	}
-	s := slices.Clone(window)
-	slices.Sort(s)
-	quiet, loud := int(s[len(s)/10]), int(s[len(s)*9/10])
-	if loud-quiet < 6 { // steady noise, or silence throughout
-		return silenceFloor
+	loud, above := level(255), len(window)/10
+	for above >= count[loud] && loud > 0 {
+		above -= count[loud]
+		loud--
 	}
-	return int8(max(silenceFloor, min(quiet+max(4, (loud-quiet)/4), loud-6)))
+	floor := level(quietest(window, pauseFrames, 0).sum / pauseFrames)
+	if int(loud)-int(floor) < decibels10 {
+		return quiet
+	}
+	return max(quiet, floor+(loud-floor)/4)
 }
 
-// quietest is the middle of the 100 ms of least energy, nearest to target.
-func quietest(window []int8, target int64) int64 {
-	const span = 10
-	best, least := target, 1<<30
-	for i := int64(0); i+span <= int64(len(window)); i++ {
-		sum := 0
-		for _, l := range window[i : i+span] {
-			sum += int(l)
+type stretch struct{ at, sum int }
+
+// quietest finds the n frames of window with the least sum of levels, of equal
+// ones those nearest to ideal.
+func quietest(window []level, n, ideal int) stretch {
+	best, sum := stretch{sum: 1 << 30}, 0
+	for i, l := range window {
+		sum += int(l)
+		if i < n-1 {
+			continue
 		}
-		at := i + span/2
-		if sum < least || sum == least && abs(at-target) < abs(best-target) {
-			best, least = at, sum
+		at := i - n + 1
+		if sum < best.sum || sum == best.sum && distance(at+n/2, ideal) < distance(best.at+n/2, ideal) {
+			best = stretch{at, sum}
 		}
+		sum -= int(window[at])
 	}
 	return best
 }
 
-func abs(n int64) int64 { return max(n, -n) }
+func distance(a, b int) int { return max(a-b, b-a) }
+
+// withSound turns spans into chunks and gives each the sound around it.
+func withSound(spans []span, totalMS int64) []Chunk {
+	chunks := make([]Chunk, len(spans))
+	before := int64(0)
+	for i, s := range spans {
+		after := int64(leadMS)
+		if s.forced {
+			after = overlapMS
+		}
+		start, end := max(s.from-before, 0), min(s.to+after, totalMS)
+		chunks[i] = Chunk{Index: i, StartMS: start, DurationMS: end - start, FromMS: s.from, ToMS: s.to, Forced: s.forced}
+		before = after
+	}
+	return chunks
+}

@@ -1,12 +1,31 @@
-// Package transcode takes the sound of a film: 16 kHz, mono, 16 bits, in FLAC
-// files of some minutes each, cut where nobody speaks.
+// Package transcode takes the sound out of one film and cuts it into chunks that
+// a speech engine can work on, each a FLAC file of 16 kHz, one channel, 16 bit.
 //
-// All times are milliseconds on the film's time line, which begins at zero: sound
-// that starts late is preceded by silence. Chunks answer for stretches that tile
-// the whole; their sound reaches a little beyond, a second at a pause and several
-// where there was none. The same film gives the same bytes.
+// Times are milliseconds on the film's time line: a track that begins late is
+// preceded by silence, so 0 is the film's first moment, not the track's.
+// The chunks' intervals [FromMS, ToMS) tile [0, Result.DurationMS); a chunk's
+// sound reaches beyond its interval, one second where the cut is in a pause and
+// eight where it had to be made in running sound.
 //
-// Errors: *MediaError for a film that no attempt will read, ErrSourceChanged and
-// ErrSourceMissing when the file is not the one that was scanned,
-// inventory.ErrNoRoot; anything else may go away by itself.
+// The film is opened once and never written to. It must be the same before and
+// after, by descriptor and by path. The same film and the same ffmpeg give the
+// same bytes.
+//
+// # What is whole
+//
+// ffmpeg ends with status 0 on half a film, so the length of the decoded sound is
+// compared with the declared one: the track's own, or else the container's. Short
+// by more than 2 s and 2 % is a *MediaError, and so is short by more than 250 ms
+// when ffmpeg says that the file ends early; so is a WAV or AVI file that lacks
+// bytes which its header declares. Two exceptions get a warning only: formats that
+// declare no length, for which ffprobe makes one up (bare MP3 and AAC, MPEG
+// streams: of those a half looks whole); and films that declare a length for the
+// container alone, when their picture does go on to the end.
+//
+// # Errors
+//
+// *MediaError is permanent: the film itself is at fault. All others may fare
+// better at another time or place: ErrSourceChanged, ErrSourceMissing,
+// inventory.ErrNoRoot, inventory.ErrEmptyRoot, inventory.ErrUnreadable,
+// child.ErrStalled, syscall.ENOSPC for a full work folder, the context's cause.
 package transcode

@@ -43,7 +43,7 @@ func Join(parts []Part) (Transcript, error) {
 	settle(out.Segments, out.DurationMS)
 	if len(out.Segments) == 0 {
 		out.Segments = []Segment{}
-		out.flag(NoSpeech)
+		out.Flag(NoSpeech)
 	}
 	return out, nil
 }
@@ -60,11 +60,11 @@ func head(parts []Part) Transcript {
 		t := p.Transcript
 		for _, f := range t.Flags {
 			if f != NoSpeech {
-				out.flag(f)
+				out.Flag(f)
 			}
 		}
 		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.ModelDigest != out.ModelDigest {
-			out.flag(MixedEngines)
+			out.Flag(MixedEngines)
 		}
 		for _, s := range t.Segments {
 			said[t.Language] += len(s.Text)

@@ -16,6 +16,7 @@ const (
 	NoSpeech     = "no_speech"     // nobody speaks in this sound
 	Repaired     = "repaired"      // Repair moved a time or cleaned a text
 	BeyondEnd    = "beyond_end"    // text placed after the end of the sound was dropped
+	Unheard      = "unheard"       // text that the engine placed in silence was dropped
 	MixedEngines = "mixed_engines" // the parts come from different engines or models
 )
 
@@ -79,7 +80,8 @@ func MS(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
 // Has reports whether t carries flag.
 func (t Transcript) Has(flag string) bool { return slices.Contains(t.Flags, flag) }
 
-func (t *Transcript) flag(flag string) {
+// Flag adds flag, once.
+func (t *Transcript) Flag(flag string) {
 	if !t.Has(flag) {
 		t.Flags = append(t.Flags, flag)
 	}
@@ -172,10 +174,10 @@ func Repair(t Transcript, durationMS int64) Transcript {
 		out.Flags = slices.DeleteFunc(out.Flags, func(f string) bool { return f == NoSpeech })
 	}
 	if beyond {
-		out.flag(BeyondEnd)
+		out.Flag(BeyondEnd)
 	}
 	if !slices.EqualFunc(t.Segments, out.Segments, sameSegment) {
-		out.flag(Repaired)
+		out.Flag(Repaired)
 	}
 	if len(out.Flags) == 0 {
 		out.Flags = nil

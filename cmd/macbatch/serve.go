@@ -91,6 +91,9 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 	if err != nil {
 		return nil, fmt.Errorf("name this host: %w", err)
 	}
+	if err := w.next(); err != nil {
+		return nil, err
+	}
 	parallel := x.Int("parallel")
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machineID(host), Version: version,

@@ -16,8 +16,11 @@ import (
 	"macbatch/spool"
 )
 
-// spoolName is the spool's folder in a worker's.
-const spoolName = "spool"
+// The names inside a worker's folder.
+const (
+	workerName = "worker.json"
+	spoolName  = "spool"
+)
 
 // workerFolder is what a worker keeps on disk: who it is, its spool, its work.
 type workerFolder struct {
@@ -66,10 +69,9 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// begin reads who this worker is, makes it up at the first start, and counts its
-// incarnations.
+// begin reads who this worker is, or makes it up at the first start.
 func (w *workerFolder) begin(name string) error {
-	path := filepath.Join(w.dir, "worker.json")
+	path := filepath.Join(w.dir, workerName)
 	b, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -90,16 +92,22 @@ func (w *workerFolder) begin(name string) error {
 		host, _, _ = strings.Cut(host, ".")
 		w.ID = lease.WorkerID(fmt.Sprintf("%s-%06x", host, rand.Uint32()>>8))
 	}
-	// A folder restored from a backup must not fall behind: the clock helps.
-	w.Incarnation = max(w.Incarnation+1, uint64(time.Now().UnixMilli()))
-	if b, err = json.Marshal(w); err != nil {
-		return err
-	}
-	if err := writeSecret(path, string(b)+"\n"); err != nil {
-		return fmt.Errorf("worker file: %w", err)
-	}
 	w.spool, err = spool.Open(filepath.Join(w.dir, spoolName))
 	return err
+}
+
+// next begins another incarnation: every agent that runs is one of its own.
+func (w *workerFolder) next() error {
+	// A folder restored from a backup must not fall behind: the clock helps.
+	w.Incarnation = max(w.Incarnation+1, uint64(time.Now().UnixMilli()))
+	b, err := json.Marshal(w)
+	if err == nil {
+		err = writeSecret(filepath.Join(w.dir, workerName), string(b)+"\n")
+	}
+	if err != nil {
+		return fmt.Errorf("worker file: %w", err)
+	}
+	return nil
 }
 
 func (w *workerFolder) close() error { return w.lock.Close() }

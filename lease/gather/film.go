@@ -84,7 +84,7 @@ type document struct {
 type provenance struct {
 	Source      Source           `json:"source"`
 	SoundDigest string           `json:"sound_digest"`
-	AudioTrack  transcode.Choice `json:"audio_track"`
+	AudioTrack  transcode.Track `json:"audio_track"`
 	Warnings    []string         `json:"warnings,omitempty"`
 	FFmpeg      string           `json:"ffmpeg"`
 	Transcode   grant            `json:"transcode"`

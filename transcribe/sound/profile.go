@@ -78,6 +78,13 @@ func (p Profile) active() []bool {
 	return on
 }
 
+// Quiet reports whether no utterance reaches into [fromMS, toMS] or within a
+// second of it.
+func Quiet(utterances []Span, fromMS, toMS int64) bool {
+	const slack = 1000
+	return !slices.ContainsFunc(utterances, func(u Span) bool { return u.FromMS < toMS+slack && u.ToMS > fromMS-slack })
+}
+
 // run is a half-open range of frames.
 type run struct{ from, to int }
 

@@ -280,6 +280,7 @@ func TestFFmpegReadsThem(t *testing.T) {
 	for _, c := range Cues(tr) {
 		want = append(want, fmt.Sprintf("%d-%d %s", c.StartMS, c.EndMS, strings.ReplaceAll(c.Text, "\n", " ")))
 	}
+	unescape := strings.NewReplacer("\n", " ", `\{`, "{", `\}`, "}") // its WebVTT writer leaves its inner escapes
 	for ext, text := range map[string]string{"srt": srt(t, tr), "vtt": vtt(t, tr)} {
 		name := filepath.Join(t.TempDir(), "a."+ext)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -295,7 +296,7 @@ func TestFFmpegReadsThem(t *testing.T) {
 		}
 		var got []string
 		for _, c := range back {
-			got = append(got, fmt.Sprintf("%d-%d %s", c.StartMS, c.EndMS, strings.ReplaceAll(strings.ReplaceAll(c.Text, joiner, ""), "\n", " ")))
+			got = append(got, fmt.Sprintf("%d-%d %s", c.StartMS, c.EndMS, unescape.Replace(c.Text)))
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("ffmpeg read in %s:\n%q, want\n%q\n%s", ext, got, want, out)
