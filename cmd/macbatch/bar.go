@@ -17,6 +17,7 @@ type bar struct {
 	bar   *progressbar.ProgressBar // nil: plain lines
 	began time.Time
 	first uint64    // work that was done before this process looked
+	at    uint64    // work done; a bar never goes back
 	last  string    // plain line printed last
 	next  time.Time // when another plain line is due
 	job   lease.JobID
@@ -39,8 +40,10 @@ func (b *bar) show(j *lease.Job) {
 	total := j.Work.Total
 	at := min(j.Work.Done+j.Work.Failed+j.Work.Running, total)
 	if b.job != j.ID {
-		b.job, b.first, b.began = j.ID, at, time.Now()
+		b.job, b.first, b.began, b.at = j.ID, at, time.Now(), 0
 	}
+	at = max(at, min(b.at, total))
+	b.at = at
 	line := fmt.Sprintf("%d/%d films", j.Items.Done+j.Items.Failed, j.Items.Total)
 	if total == 0 {
 		line = "looking for films"

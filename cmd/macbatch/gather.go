@@ -110,6 +110,9 @@ func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left in
 func (c *command) tell(r gather.Report, out string, took time.Duration) {
 	n := r.ByOutcome
 	line := fmt.Sprintf("%s: %d done", plural(uint64(r.Films), "film"), n[gather.Done])
+	if r.Films+r.Pending == 0 {
+		line = "no films"
+	}
 	for _, o := range []gather.Outcome{gather.NoAudio, gather.NoSpeech, gather.Partial, gather.Failed, gather.Canceled} {
 		if n[o] > 0 {
 			line += fmt.Sprintf(", %d %s", n[o], strings.ReplaceAll(string(o), "_", " "))

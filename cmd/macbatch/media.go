@@ -59,20 +59,20 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		return nil, err
 	}
 	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, Roots: roots}
-	var faults []error
+	var faults []string
 	for _, n := range transcriberNames {
 		if name != autoTranscriber && name != n {
 			continue
 		}
 		tr, err := c.transcriber(x, n, ff.FFmpeg)
 		if err != nil {
-			faults = append(faults, err)
+			faults = append(faults, err.Error())
 			continue
 		}
 		t.Transcribers = append(t.Transcribers, kinds.Transcriber{Name: n, Transcriber: tr})
 	}
 	if len(t.Transcribers) == 0 {
-		return nil, fmt.Errorf("no speech engine is ready: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("no speech engine is ready: %s", strings.Join(faults, "; "))
 	}
 	return t, nil
 }

@@ -17,6 +17,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/gather"
 	"macbatch/lease/pipeline"
+	"macbatch/lease/worker"
 	"macbatch/lease/worker/kinds"
 )
 
@@ -107,7 +108,7 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, written := time.Now(), 0
 	for {
 		id, resumed, err := openJob(x.Context, ctl, b)
 		if err != nil {
@@ -117,13 +118,14 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 		if err != nil || x.Context.Err() != nil {
 			return err
 		}
-		if resumed && job.State != lease.JobCanceled {
+		if written += report.Written; resumed && job.State != lease.JobCanceled {
 			continue
 		}
-		c.tell(report, out, time.Since(began))
+		report.Written = min(written, report.Films)
 		if job.State == lease.JobFailed && job.Items.Total == 0 {
 			return c.scanFailure(x.Context, ctl, job)
 		}
+		c.tell(report, out, time.Since(began))
 		return endError(job.State)
 	}
 }
@@ -163,7 +165,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 		defer stop()
 		return agent.Run(ctx)
 	})
-	job, report, err := c.watch(ctx, ctl, id, out)
+	job, report, err := c.watch(ctx, ctl, agent, id, out)
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, report, werr
@@ -175,8 +177,9 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 }
 
 // watch shows a job's progress and writes its results as they come, until it
-// ends or ctx does.
-func (c *command) watch(ctx context.Context, ctl lease.Control, id lease.JobID, out string) (job lease.Job, report gather.Report, err error) {
+// ends or ctx does. What is under way it asks the worker: it knows before its
+// next heartbeat.
+func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, out string) (job lease.Job, report gather.Report, err error) {
 	if job, err = ctl.Job(ctx, id); err != nil {
 		return job, report, err
 	}
@@ -191,6 +194,10 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, id lease.JobID, 
 	for last := time.Now(); ; {
 		if job, err = ctl.Job(ctx, id); err != nil {
 			return job, report, err
+		}
+		job.Work.Running = 0
+		for _, t := range agent.Running() {
+			job.Work.Running += t.Done
 		}
 		bar.show(&job)
 		if job.State.Terminal() || time.Since(last) > max(2*time.Second, 20*pass) {

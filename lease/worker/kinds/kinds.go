@@ -140,6 +140,10 @@ func (t *Tools) scan(ctx context.Context, task worker.Task) (any, []string, []le
 	return res, nil, nil, nil
 }
 
+// transcodeShare is how much more work the words of a film are than its sound: its
+// progress counts so much less.
+const transcodeShare = 20
+
 func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
 	var p pipeline.TranscodePayload
 	if err := payload(task, &p); err != nil {
@@ -151,7 +155,7 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 	}
 	res, err := transcode.Run(ctx, transcode.Request{
 		FFmpeg: t.FFmpeg, FFprobe: t.FFprobe, Root: dir, Path: p.Path, Want: p.Identity, AudioLang: p.AudioLang,
-		ChunkMS: p.ChunkMS, Dir: task.Dir, Progress: func(ms int64) { task.Progress(uint64(ms)) },
+		ChunkMS: p.ChunkMS, Dir: task.Dir, Progress: func(ms int64) { task.Progress(uint64(ms) / transcodeShare) },
 	})
 	var bad *transcode.MediaError
 	switch {
