@@ -230,7 +230,7 @@ type checkedBody struct {
 func (b *checkedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.h.Write(p[:n])
-	if err == io.EOF && lease.Digest(b.h.Sum(nil)) != b.d {
+	if errors.Is(err, io.EOF) && lease.Digest(b.h.Sum(nil)) != b.d {
 		err = fmt.Errorf("blob %v: %w", b.d, lease.ErrDigest)
 	}
 	return n, err

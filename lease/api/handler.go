@@ -73,7 +73,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	actor, pattern := lease.Actor{}, ""
 	defer func() {
 		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
 			h.Log.Error("panic", "route", pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))

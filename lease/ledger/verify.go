@@ -159,16 +159,13 @@ func (v *verifier) event(ev *lease.Event) {
 }
 
 func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
-	switch ev.Kind {
-	case lease.EventDone, lease.EventReused, lease.EventFailed, lease.EventCanceled:
+	if _, ends := ends[ev.Kind]; ends {
 		f.terminal++
 		if f.terminal == 2 {
 			v.add("two_terminal_events", id.String(), "event %d (%s) ends it again", ev.Seq, ev.Kind)
 		}
-	default:
-		if f.terminal > 0 {
-			v.add("event_after_terminal", id.String(), "event %d (%s) comes after its end", ev.Seq, ev.Kind)
-		}
+	} else if f.terminal > 0 {
+		v.add("event_after_terminal", id.String(), "event %d (%s) comes after its end", ev.Seq, ev.Kind)
 	}
 	under := f.granted && ev.Fence == f.fence
 	switch ev.Kind {
@@ -201,7 +198,7 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	default:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }
@@ -230,11 +227,13 @@ func (v *verifier) rows() {
 	})
 }
 
+// ends are the events that end a shard, and the state they leave it in.
+var ends = map[lease.EventKind]lease.State{
+	lease.EventDone: lease.Done, lease.EventReused: lease.Done, lease.EventFailed: lease.Failed, lease.EventCanceled: lease.Canceled,
+}
+
 func (v *verifier) row(s *lease.Shard, f *fold, sum uint64) {
 	id, last := s.ID.String(), f.last.Kind
-	ends := map[lease.EventKind]lease.State{
-		lease.EventDone: lease.Done, lease.EventReused: lease.Done, lease.EventFailed: lease.Failed, lease.EventCanceled: lease.Canceled,
-	}
 	end, ended := ends[last]
 	switch {
 	case s.State.Terminal() && f.terminal == 0:

@@ -25,8 +25,7 @@ func (c *courier) settle(batch []parcel, verdicts []lease.Judgement) {
 
 func (c *courier) judge(p parcel, j lease.Judgement) {
 	attr := slog.Group("lease", "shard", p.report.Shard, "fence", p.report.Fence)
-	switch j.Verdict {
-	case lease.Accepted, lease.Duplicate, lease.Stale:
+	if j.Verdict == lease.Accepted || j.Verdict == lease.Duplicate || j.Verdict == lease.Stale {
 		// Unlocked: it waits for the disk. A second verdict would be the same.
 		err := c.sp.Remove(p.name)
 		c.mu.Lock()
@@ -65,6 +64,7 @@ func (c *courier) judge(p parcel, j lease.Judgement) {
 		poke(c.parcels)
 	case lease.Denied:
 		p.after = c.mono() + parkDenied
+	case lease.Accepted, lease.Duplicate, lease.Stale: // dealt with above
 	default: // none, or one of a later version
 		p.after = c.mono() + parkBroken
 	}

@@ -179,7 +179,11 @@ func TestScanTree(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		defer os.Chmod(filepath.Join(root, "vault"), 0o755)
+		t.Cleanup(func() {
+			if err := os.Chmod(filepath.Join(root, "vault"), 0o755); err != nil {
+				t.Error(err)
+			}
+		})
 		want = append(want, `"unreadable.mp4" skipped: unreadable`, `"vault" skipped: unreadable`)
 	}
 	r, err := Scan(t.Context(), root, settled(t))
