@@ -322,3 +322,26 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A release is sent until it was answered, and its lease does not lapse meanwhile.
+func TestReleaseOutlastsOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cfg.Executors["k"] = execute(func(context.Context, Task) (Output, error) {
+			r.set(func() { r.refuse = func(lease.Exchange) error { return lease.ErrFull } })
+			return Output{}, &Released{Reason: "later", Delay: time.Hour}
+		})
+		id := r.add("k", 1)
+		r.start()
+		pass(10 * time.Minute)
+		if s := r.state(id); s.State != lease.Leased || s.Lapsed(time.Now()) {
+			t.Errorf("shard is %v, lapsed %v, want leased", s.State, s.Lapsed(time.Now()))
+		}
+		r.set(func() { r.refuse = nil })
+		pass(highPause)
+		if s := r.state(id); s.State != lease.Ready || s.Reason != "later" {
+			t.Errorf("shard is %v: %q, want given back", s.State, s.Reason)
+		}
+		r.stop()
+	})
+}

@@ -36,6 +36,8 @@ type fake struct {
 	cut     func()                                      // when a waiting exchange is cut, before its last look for work
 	verdict func(lease.Report) *lease.Judgement         // instead of the honest one
 
+	deaf time.Duration // heartbeats take so long; below 0 they fail
+
 	calls  []string // "exchange", "heartbeat", "put", "blob"
 	xs     []lease.Exchange
 	beats  []beat
@@ -280,7 +282,15 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 	if err := f.hello(b.Hello); err != nil {
 		return lease.Beaten{}, err
 	}
+	if f.deaf < 0 {
+		return lease.Beaten{}, lease.ErrUnreachable
+	}
 	f.beats = append(f.beats, beat{time.Now(), b})
+	if d := f.deaf; d > 0 {
+		f.mu.Unlock()
+		time.Sleep(d)
+		f.mu.Lock()
+	}
 	var ans lease.Beaten
 	for _, l := range b.Leases {
 		if s := f.shards[l.Shard]; s != nil && s.State == lease.Leased && s.Fence == l.Fence {

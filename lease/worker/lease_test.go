@@ -343,3 +343,77 @@ func TestSureAsksWhenInDoubt(t *testing.T) {
 		r.stop()
 	})
 }
+
+// After a jump nothing starts before a heartbeat was answered that was sent
+// after it, though leases seem to have time left.
+func TestDoubtHoldsStarts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		deaf   time.Duration
+		starts time.Duration // after the worker did
+	}{
+		{"no heartbeat answered", -1, 60 * time.Second},
+		{"one under way during the jump", 3 * time.Second, 21 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var started time.Duration
+				r := newRig(t, nil)
+				r.cfg.Executors["k"] = execute(func(ctx context.Context, k Task) (Output, error) {
+					r.set(func() { started = time.Since(began) })
+					return taking(time.Second)(ctx, k)
+				})
+				jump := r.jumpable()
+				r.deaf = c.deaf
+				r.start()
+				pass(15500 * time.Millisecond) // the heartbeat was sent at 15 s
+				jump(20 * time.Second)
+				pass(time.Second)
+				r.add("k", 1)
+				pass(43500 * time.Millisecond)
+				r.set(func() { r.deaf = max(r.deaf, 0) })
+				pass(lease.Heartbeat)
+				r.set(func() {
+					if started < c.starts || started > c.starts+lease.Heartbeat {
+						t.Errorf("started after %v, want %v", started, c.starts)
+					}
+				})
+				r.stop()
+			})
+		})
+	}
+}
+
+// echo repeats all grants it ever made.
+type echo struct {
+	*fake
+	grants []lease.Grant
+}
+
+func (c *echo) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
+	ans, err := c.fake.Exchange(ctx, x)
+	c.grants = append(c.grants, ans.Grants...)
+	ans.Grants = c.grants
+	return ans, err
+}
+
+func TestRepeatedGrantRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		r := newRig(t, nil)
+		r.cfg.Control = &echo{fake: r.fake}
+		r.cfg.Parallel = 2
+		r.cfg.Executors["k"] = execute(func(ctx context.Context, k Task) (Output, error) {
+			r.set(func() { runs++ })
+			return taking(time.Hour)(ctx, k)
+		})
+		r.add("k", 1)
+		r.start()
+		pass(time.Minute)
+		if runs != 1 {
+			t.Errorf("ran %d times, want once", runs)
+		}
+		r.stop()
+	})
+}

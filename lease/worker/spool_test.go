@@ -68,6 +68,19 @@ func TestReplayComesFirst(t *testing.T) {
 		if n := r.count(lease.EventDone); n != 3 {
 			t.Errorf("%d done, want 3", n)
 		}
+		r.set(func() {
+			times := 0
+			for _, x := range r.xs {
+				for _, rep := range x.Reports {
+					if rep.Shard == large.Shard {
+						times++
+					}
+				}
+			}
+			if times != 1 {
+				t.Errorf("reported %d times, want once, after its upload", times)
+			}
+		})
 		if n := r.count(lease.EventLeaseExpired); n != 0 {
 			t.Errorf("%d leases ended by the claim, want 0", n)
 		}
