@@ -76,7 +76,9 @@ func (f *fake) addLocked(kind lease.Kind) lease.ShardID {
 	s := lease.Shard{ID: id, Spec: lease.Spec{Need: lease.Need{Kind: kind}, Work: 100, Payload: json.RawMessage(`{}`)}}
 	f.shards[id] = &s
 	f.order = append(f.order, id)
-	f.step(&s, lease.Queue{})
+	if err := f.step(&s, lease.Queue{}); err != nil {
+		panic(err)
+	}
 	return id
 }
 

@@ -337,6 +337,39 @@ func TestBlobLostEverywhere(t *testing.T) {
 	})
 }
 
+// A blob that rotted in the spool: its report is given up, with the reason.
+func TestRottenBlobIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, taking(time.Second))
+		dir := t.TempDir()
+		sp, err := spool.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.sp, r.cfg.Spool = sp, sp
+		file := filepath.Join(t.TempDir(), "sound")
+		if err := os.WriteFile(file, []byte("sound"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rep := r.leased()
+		rep.Blobs = []lease.Digest{lease.DigestOf([]byte("sound"))}
+		name := r.spooled(rep, file)
+		if err := os.WriteFile(filepath.Join(dir, "blobs", rep.Blobs[0].String()), []byte("sOund"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.cfg.Incarnation = 2
+		r.start()
+		pass(time.Minute)
+		if reason, err := sp.Reason(name); err != nil || !strings.Contains(reason, "is damaged") {
+			t.Errorf("Reason = %q, %v", reason, err)
+		}
+		if s := r.state(rep.Shard); s.State != lease.Done || s.Fence == rep.Fence {
+			t.Errorf("shard is %v under fence %v, want done by a second run", s.State, s.Fence)
+		}
+		r.stop()
+	})
+}
+
 // A control plane can't ask for files that its report does not speak of.
 func TestOnlyOwnBlobsAreUploaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
