@@ -47,7 +47,7 @@ func (a *Agent) download(ctx context.Context, t *task, d lease.Digest, path stri
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // only read
 	f, err := os.CreateTemp(t.dir, "fetch-*")
 	if err != nil {
 		return err

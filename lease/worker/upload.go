@@ -89,7 +89,7 @@ func (c *courier) put(ctx context.Context, d lease.Digest) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil {
 		return err
