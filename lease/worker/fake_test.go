@@ -290,7 +290,7 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 	f.beats = append(f.beats, beat{time.Now(), b})
 	if d := f.deaf; d > 0 {
 		f.mu.Unlock()
-		time.Sleep(d)
+		time.Sleep(d) //nolint:forbidigo // in a bubble
 		f.mu.Lock()
 	}
 	var ans lease.Beaten
@@ -451,6 +451,6 @@ func (r *rig) leased() lease.Report {
 
 // pass lets time pass, and what falls into it happen.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // in a bubble
 	synctest.Wait()
 }

@@ -301,7 +301,7 @@ func TestSleepBeforeStartAsksFirst(t *testing.T) {
 						r.mu.Unlock()
 						for _, d := range jumps {
 							jump(d)
-							time.Sleep(tick)
+							time.Sleep(tick) //nolint:forbidigo // in a bubble
 						}
 						r.steal(id)
 						r.mu.Lock()
