@@ -212,14 +212,14 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// same fails the test when two trees differ.
+// sameTree fails the test when two trees differ.
 func sameTree(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	for _, p := range slices.Sorted(maps.Keys(want)) {
 		if g, ok := got[p]; !ok {
 			t.Errorf("%q is missing", p)
 		} else if g != want[p] {
-			t.Errorf("%q = %q, want %q", p, g, want[p])
+			t.Errorf("%q = %.300q, want %.300q", p, g, want[p])
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(got)) {

@@ -96,30 +96,49 @@ func (n *names) claim(k sourceKey, name string) bool {
 	return true
 }
 
-// assign names the films of a root, those the manifest knows as before. Among
-// the others a name that several would take is given to none of them, so that
-// the order of finishing decides nothing.
+func newNames() *names {
+	return &names{owner: map[string]sourceKey{}, dirs: map[string]bool{}, of: map[sourceKey]string{}}
+}
+
+// assign names the films of a root: those the manifest knows as before, the others
+// as if it knew none of them where that is free. So it decides nothing how far a
+// gathering came that was killed.
 func assign(root string, paths []inventory.Path, known map[sourceKey]*Line) *names {
-	n := &names{owner: map[string]sourceKey{}, dirs: map[string]bool{}, of: map[sourceKey]string{}}
+	n, fresh := newNames(), newNames()
 	for k, l := range known {
 		if l.Name != "" {
-			n.owner[fold(string(l.Name))] = k
-			n.of[k] = string(l.Name)
-			above(fold(string(l.Name)), func(dir string) { n.dirs[dir] = true })
+			f := fold(string(l.Name))
+			n.owner[f], n.of[k] = k, string(l.Name)
+			above(f, func(dir string) { n.dirs[dir] = true })
 		}
 	}
-	var left []inventory.Path
+	fresh.assign(root, paths)
+	n.reserve(paths)
 	for _, p := range paths {
-		if n.of[sourceKey{root, p}] == "" {
-			left = append(left, p)
+		k := sourceKey{root, p}
+		if n.of[k] == "" && !n.claim(k, fresh.of[k]) {
+			n.of[k] = n.next(k, nil, n.inFile(p))
 		}
+	}
+	return n
+}
+
+// reserve keeps the folders of films from becoming files.
+func (n *names) reserve(paths []inventory.Path) {
+	for _, p := range paths {
 		above(fold(string(p)), func(dir string) {
 			if !n.isFile(dir) {
 				n.dirs[dir] = true
 			}
 		})
 	}
-	for form := formStem; len(left) > 0; form++ {
+}
+
+// assign names the films of a root. A name that several would take is given to
+// none of them, so that the order of finishing decides nothing.
+func (n *names) assign(root string, paths []inventory.Path) {
+	n.reserve(paths)
+	for form, left := formStem, paths; len(left) > 0; form++ {
 		wanted := map[string]int{}
 		for _, p := range left {
 			wanted[fold(candidate(p, form, false))]++
@@ -136,7 +155,6 @@ func assign(root string, paths []inventory.Path, known map[sourceKey]*Line) *nam
 		}
 		left = next
 	}
-	return n
 }
 
 // inFile reports whether a film's folder can't be made because a file of ours has its name.
