@@ -1,31 +1,45 @@
 // Package gather writes what a library job accepted into a folder that mirrors
-// the folders of its root.
+// the folders of its root. It writes over nothing that is not its own.
 //
 // For a film ROOT/a/b.mp4 it writes a/b.srt, a/b.vtt, a/b.txt, a/b.json and
 // a/b.summary.md. Films whose names would collide, also on a file system that
 // folds case or composes accents, keep their whole file name (a/b.mp4.srt), and
-// when that is not enough a part of their path's digest. Nothing is written over
-// that the manifest does not know as this film's own.
+// when that is not enough a "~" and the beginning of their path's digest. A name
+// whose place is taken by a file that is not this film's gives way in the same
+// manner; where the folder itself can't be made, the film's outputs go to the top
+// of the output folder. A name once given stays the film's.
 //
 // # The folder
 //
 //	manifest.jsonl   a line for each file of the root, sorted by root and path
-//	.macbatch/       while a gathering runs: lock, files being written, and a
-//	                 journal of the digests about to get final names
+//	.macbatch/       while it is written to: lock, tmp (files that are not yet
+//	                 whole) and journal (digests about to get final names)
 //
 // A file appears under its final name only when it is whole. A gathering that
-// was killed is repaired by the next: the journal tells which files are its own.
+// was killed is repaired by the next: a file is known to be this film's by the
+// digests in the manifest and in the journal. One that somebody edited is kept.
 //
 // # A line of the manifest
 //
-//	source    {"root", "path", "size", "mtime_ns", "inode"}
-//	outcome   done, no_audio, no_speech, partial (a transcript, but no summary),
-//	          failed, canceled, skipped
-//	reason    why it is not done
-//	duration_ms, name (what the outputs' names begin with)
-//	outputs   [{"path", "sha256", "bytes"}]
-//	of        digest of the accepted results the outputs were made from
+//	source       {"root", "path", "size", "mtime_ns", "inode"}
+//	outcome      done, no_audio, no_speech (an empty transcript), partial (a
+//	             transcript, but no summary), failed, canceled, skipped
+//	reason       why it is not done
+//	duration_ms  of the film's sound
+//	name         what the names of its outputs begin with
+//	outputs      [{"path", "sha256", "bytes"}]; also those that an earlier
+//	             gathering wrote and this one could not renew
+//	of           digest of the accepted results the outputs were made from
 //
 // Paths are relative, "/"-separated; one that is not UTF-8 is percent-encoded
-// behind "percent:".
+// behind "percent:". Lines of other roots, and of films that are gone, stay.
+//
+// # A film's JSON
+//
+// path, duration_ms, language, flags and segments are the same however often the
+// work was disturbed; what may differ is in provenance: the source's identity and
+// audio track, and for each piece of work its shard, worker, fence, engine, model
+// and parameters.
+//
+// Errors: those of lease.Control, and of the file system with the film's path.
 package gather

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
 	"macbatch/lease/wire"
 	"macbatch/summarize"
 	"macbatch/transcode"
+	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
 	"macbatch/transcribe/subtitle"
 )
@@ -24,16 +27,25 @@ type film struct {
 	open      bool
 }
 
+// add keeps of a shard what is needed: there may be a great many.
 func (f *film) add(s *lease.Shard) {
 	f.open = f.open || !s.State.Terminal()
+	s.Next, s.Inputs, s.After = nil, nil, nil
 	switch s.Need.Kind {
 	case pipeline.Transcode:
 		f.transcode = s
 	case pipeline.Transcribe:
+		s.Payload = nil
 		f.parts = append(f.parts, s)
 	case pipeline.Summarize:
+		s.Payload = nil
 		f.summary = s
 	}
+}
+
+// settled reports whether all of the film's shards are there, and terminal.
+func (f *film) settled() bool {
+	return !f.open && f.transcode != nil && (f.transcode.Planned == 0 || f.summary != nil)
 }
 
 // of is the digest of all results that the film's outputs are made from.
@@ -50,30 +62,36 @@ func (f *film) of() string {
 // end tells how a film that is settled ended.
 func (f *film) end() (Outcome, string) {
 	all := append([]*lease.Shard{f.transcode}, f.parts...)
-	for _, s := range all {
-		switch s.State {
-		case lease.Failed:
-			return Failed, fmt.Sprintf("%s: %s", s.Need.Kind, s.Reason)
-		case lease.Canceled:
-			return Canceled, s.Reason
-		case lease.Done, lease.Blocked, lease.Ready, lease.Leased:
-		}
+	is := func(state lease.State) func(*lease.Shard) bool {
+		return func(s *lease.Shard) bool { return s.State == state }
+	}
+	if i := slices.IndexFunc(all, is(lease.Failed)); i > 0 {
+		n := len(slices.DeleteFunc(slices.Clone(f.parts), func(s *lease.Shard) bool { return s.State != lease.Failed }))
+		return Failed, fmt.Sprintf("no transcript is written, for %d of its %d parts failed: %s", n, len(f.parts), why(all[i]))
+	} else if i == 0 {
+		return Failed, why(all[i])
+	}
+	if i := slices.IndexFunc(all, is(lease.Canceled)); i >= 0 {
+		return Canceled, all[i].Reason
 	}
 	switch {
 	case f.summary == nil:
 		return NoAudio, "the film has no sound"
 	case f.summary.State == lease.Failed:
-		return Partial, fmt.Sprintf("%s: %s", f.summary.Need.Kind, f.summary.Reason)
+		return Partial, "no summary: " + why(f.summary)
 	case f.summary.State == lease.Canceled:
-		return Partial, f.summary.Reason
+		return Partial, "no summary: canceled: " + f.summary.Reason
 	}
 	return Done, ""
 }
 
+// why tells why a shard failed.
+func why(s *lease.Shard) string { return fmt.Sprintf("%s (%s): %s", s.Need.Kind, s.Class, s.Reason) }
+
 // document is a film's STEM.json. What may differ from one undisturbed run to
 // another is in its provenance alone.
 type document struct {
-	Path       string               `json:"path"`
+	Path       inventory.Path       `json:"path"`
 	DurationMS int64                `json:"duration_ms"`
 	Language   string               `json:"language,omitempty"`
 	Flags      []string             `json:"flags,omitempty"`
@@ -82,21 +100,21 @@ type document struct {
 }
 
 type provenance struct {
-	Source      Source          `json:"source"`
-	SoundDigest string          `json:"sound_digest"`
-	AudioTrack  transcode.Track `json:"audio_track"`
-	Warnings    []string        `json:"warnings,omitempty"`
-	FFmpeg      string          `json:"ffmpeg"`
-	Transcode   grant           `json:"transcode"`
-	Parts       []part          `json:"parts"`
-	Summary     *grant          `json:"summary,omitempty"`
+	Source      Source           `json:"source"`
+	SoundDigest string           `json:"sound_digest"`
+	AudioTrack  transcode.Choice `json:"audio_track"`
+	Warnings    []string         `json:"warnings,omitempty"`
+	FFmpeg      string           `json:"ffmpeg"`
+	Transcode   grant            `json:"transcode"`
+	Parts       []part           `json:"parts"`
+	Summary     *grant           `json:"summary,omitempty"`
 }
 
 // grant is who did a piece of work, under which lease.
 type grant struct {
 	Shard  lease.ShardID  `json:"shard"`
-	Worker lease.WorkerID `json:"worker"`
-	Fence  lease.Fence    `json:"fence"`
+	Worker lease.WorkerID `json:"worker,omitempty"` // neither is known when the
+	Fence  lease.Fence    `json:"fence,omitzero"`   // job it was done for is gone
 }
 
 type part struct {
@@ -109,47 +127,62 @@ type part struct {
 	Params        map[string]string `json:"params,omitempty"`
 }
 
-// fetch reads a shard's accepted result, and who did it: the shard itself, or the
-// one whose result it took over.
-func (g *Gatherer) fetch(ctx context.Context, s *lease.Shard, into any) (grant, error) {
-	row, err := g.row(ctx, s.ID)
+// fetch reads a shard's accepted result, and who did it.
+func (g *Gatherer) fetch(ctx context.Context, s *lease.Shard, into any) (*lease.Shard, grant, error) {
+	row, err := g.row(ctx, s.ID, true)
 	if err != nil {
-		return grant{}, err
+		return nil, grant{}, err
 	}
+	b, err := g.result(ctx, row)
+	if err == nil {
+		err = wire.Unmarshal(b, into)
+	}
+	if err != nil {
+		return nil, grant{}, fmt.Errorf("result of shard %v: %w", s.ID, err)
+	}
+	by, err := g.doer(ctx, row)
+	return row, by, err
+}
+
+// result is a row's accepted bytes.
+func (g *Gatherer) result(ctx context.Context, row *lease.Shard) ([]byte, error) {
 	b := []byte(row.Result.Inline)
 	if row.Result.Blob {
 		r, n, err := g.ctl.Blob(ctx, row.Result.Digest)
 		if err != nil {
-			return grant{}, fmt.Errorf("result of shard %v: %w", s.ID, err)
+			return nil, err
 		}
-		if n != row.Result.Bytes {
-			err = fmt.Errorf("%d bytes, not %d: %w", n, row.Result.Bytes, lease.ErrDigest)
-		} else {
+		if n == row.Result.Bytes {
 			b, err = io.ReadAll(io.LimitReader(r, n+1))
 		}
-		if cerr := r.Close(); err == nil {
-			err = cerr
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, err
+		}
+	}
+	if int64(len(b)) != row.Result.Bytes || lease.DigestOf(b) != row.Result.Digest {
+		return nil, lease.ErrDigest
+	}
+	return b, nil
+}
+
+// doer is who did the work: the shard's holder, or that of the one whose result
+// it took over.
+func (g *Gatherer) doer(ctx context.Context, row *lease.Shard) (grant, error) {
+	for !row.From.IsZero() {
+		from, err := g.row(ctx, row.From, false)
+		if errors.Is(err, lease.ErrNotFound) {
+			return grant{Shard: row.From}, nil
 		}
 		if err != nil {
-			return grant{}, fmt.Errorf("result of shard %v: %w", s.ID, err)
-		}
-	}
-	if lease.DigestOf(b) != row.Result.Digest {
-		return grant{}, fmt.Errorf("result of shard %v: %w", s.ID, lease.ErrDigest)
-	}
-	if err := wire.Unmarshal(b, into); err != nil {
-		return grant{}, fmt.Errorf("result of shard %v: %w", s.ID, err)
-	}
-	if !row.From.IsZero() {
-		if row, err = g.row(ctx, row.From); err != nil {
 			return grant{}, err
 		}
+		row = from
 	}
 	return grant{row.ID, row.Holder.Worker, row.Fence}, nil
 }
 
-func (g *Gatherer) row(ctx context.Context, id lease.ShardID) (*lease.Shard, error) {
-	rows, err := g.ctl.Shards(ctx, id.Job, id.Seq-1, 1, true)
+func (g *Gatherer) row(ctx context.Context, id lease.ShardID, results bool) (*lease.Shard, error) {
+	rows, err := g.ctl.Shards(ctx, id.Job, id.Seq-1, 1, results)
 	if err != nil {
 		return nil, fmt.Errorf("shard %v: %w", id, err)
 	}
@@ -169,24 +202,25 @@ type contents struct {
 // assemble makes a film's outputs from its results.
 func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents, error) {
 	var sound transcode.Result
-	by, err := g.fetch(ctx, f.transcode, &sound)
+	_, by, err := g.fetch(ctx, f.transcode, &sound)
 	if err != nil {
 		return nil, err
 	}
-	doc := document{Path: printablePath(src), Provenance: provenance{
+	doc := document{Path: src.Path, Provenance: provenance{
 		Source: src, SoundDigest: sound.SoundDigest, AudioTrack: sound.Track, Warnings: sound.Warnings, FFmpeg: sound.FFmpeg, Transcode: by,
 	}}
 	parts := make([]transcribe.Part, len(f.parts))
 	for i, s := range f.parts {
-		var in pipeline.TranscribePayload
-		if err := wire.Unmarshal(s.Payload, &in); err != nil {
-			return nil, fmt.Errorf("payload of shard %v: %w", s.ID, err)
-		}
-		parts[i] = transcribe.Part{StartMS: in.Part.StartMS, FromMS: in.Part.FromMS, ToMS: in.Part.ToMS}
 		t := &parts[i].Transcript
-		if by, err = g.fetch(ctx, s, t); err != nil {
+		row, by, err := g.fetch(ctx, s, t)
+		if err != nil {
 			return nil, err
 		}
+		var in pipeline.TranscribePayload
+		if err := wire.Unmarshal(row.Payload, &in); err != nil {
+			return nil, fmt.Errorf("payload of shard %v: %w", s.ID, err)
+		}
+		parts[i].StartMS, parts[i].FromMS, parts[i].ToMS = in.Part.StartMS, in.Part.FromMS, in.Part.ToMS
 		doc.Provenance.Parts = append(doc.Provenance.Parts, part{
 			grant: by, Part: in.Part, Engine: t.Engine, EngineVersion: t.EngineVersion, Model: t.Model, ModelDigest: t.ModelDigest, Params: t.Params,
 		})
@@ -198,7 +232,7 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 	out := &contents{bodies: map[string][]byte{}, durationMS: whole.DurationMS, noSpeech: len(whole.Segments) == 0}
 	if f.summary.State == lease.Done {
 		var sum summarize.Summary
-		if by, err = g.fetch(ctx, f.summary, &sum); err != nil {
+		if _, by, err = g.fetch(ctx, f.summary, &sum); err != nil {
 			return nil, err
 		}
 		doc.Provenance.Summary = &by
@@ -227,12 +261,4 @@ func body[T any](v T, write func(io.Writer, T) error) ([]byte, error) {
 	var b bytes.Buffer
 	err := write(&b, v)
 	return b.Bytes(), err
-}
-
-func printablePath(s Source) string {
-	b, err := s.Path.MarshalText()
-	if err != nil {
-		return ""
-	}
-	return string(b)
 }

@@ -1,21 +1,15 @@
 package gather
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"syscall"
-
-	"macbatch/transcode/inventory"
 )
 
 // The names inside an output folder while it is written to.
@@ -26,20 +20,31 @@ const (
 	journalName = workDir + "/journal"
 )
 
-// errStranger is returned for a file that is there and not known to be ours.
-var errStranger = errors.New("a file that is not macbatch's is in the way")
+var (
+	// errStranger is returned for a file that is there and not known to be ours.
+	errStranger = errors.New("a file that is not macbatch's is in the way")
+	// errBlocked is returned where a folder can't be: a file, or a link that leads
+	// out, has its name.
+	errBlocked = errors.New("something that is no folder is in the way")
+)
+
+// isBlocked reports whether no name of that kind can be made there.
+func isBlocked(err error) bool {
+	return errors.Is(err, errBlocked) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EILSEQ)
+}
 
 // folder is an output folder that this process writes to.
 type folder struct {
-	root    *os.Root
-	lock    *os.File
-	journal *os.File
-	known   map[string]map[string]bool  // path → digests that a file of ours may have
-	step    func(op, name string) error // for tests: before each change
+	root      *os.Root
+	lock      *os.File // nil where the file system has no locks
+	journal   *os.File
+	inherited []intent                               // of a gathering that was killed
+	known     map[string]map[string]bool             // path → digests that a file of ours may have
+	step      func(f *folder, op, name string) error // for tests: before each change
 }
 
 // openFolder makes and locks an output folder.
-func openFolder(dir string) (f *folder, err error) {
+func openFolder(dir string, step func(f *folder, op, name string) error) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make output folder: %w", err)
 	}
@@ -47,143 +52,101 @@ func openFolder(dir string) (f *folder, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open output folder: %w", err)
 	}
-	f = &folder{root: root, known: map[string]map[string]bool{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("output folder %q: %w", dir, err), f.close())
-			f = nil
-		}
-	}()
-	if err := root.MkdirAll(tmpDir, 0o755); err != nil {
-		return nil, err
+	f := &folder{root: root, known: map[string]map[string]bool{}, step: step}
+	if err = f.take(); err == nil {
+		err = f.sweep()
 	}
-	if f.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, err
+	if err == nil {
+		err = f.readJournal()
 	}
-	if err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.New("another process is writing into it")
-	}
-	left, err := fs.ReadDir(root.FS(), tmpDir)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(fmt.Errorf("output folder %q: %w", dir, err), f.close())
 	}
-	for _, e := range left {
-		if err := root.Remove(tmpDir + "/" + e.Name()); err != nil {
-			return nil, err
-		}
-	}
-	return f, f.readJournal()
+	return f, nil
 }
 
-// close gives the folder back, without the work folder unless a killed or failed
-// gathering left something to repair.
+// take locks the folder.
+func (f *folder) take() error {
+	for range 10 {
+		if err := f.mkdir(tmpDir); err != nil {
+			return err
+		}
+		if err := f.before("lock", lockName); err != nil {
+			return err
+		}
+		lock, err := f.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // its holder is leaving
+		}
+		if err != nil {
+			return err
+		}
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOSYS) {
+			return lock.Close() // a file system without locks: two gatherings would only take each other's names
+		}
+		if err != nil {
+			return errors.Join(errors.New("another process is writing into it"), lock.Close())
+		}
+		// A holder that left took its lock's name away, perhaps after we opened it.
+		held, err1 := lock.Stat()
+		now, err2 := f.root.Stat(lockName)
+		if err1 == nil && err2 == nil && os.SameFile(held, now) {
+			f.lock = lock
+			return nil
+		}
+		if err := lock.Close(); err != nil {
+			return err
+		}
+	}
+	return errors.New("its lock changes hands all the time")
+}
+
+// sweep removes the unfinished files of a gathering that was killed.
+func (f *folder) sweep() error {
+	left, err := fs.ReadDir(f.root.FS(), tmpDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range left {
+		if len(e.Name()) != 2*sha256.Size || !e.Type().IsRegular() {
+			continue
+		}
+		if err := f.remove(tmpDir + "/" + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close gives the folder back, without the work folder unless a gathering that
+// failed left something to repair.
 func (f *folder) close() error {
 	var err error
-	repair := f.journal != nil
-	if repair {
+	if f.journal != nil {
 		err = f.journal.Close()
 	}
 	if f.lock != nil {
-		if !repair {
-			err = errors.Join(err, f.tidy())
-		}
-		err = errors.Join(err, f.lock.Close())
+		err = errors.Join(err, f.tidy(), f.lock.Close())
 	}
 	return errors.Join(err, f.root.Close())
 }
 
-// tidy removes the work folder.
+// tidy removes the work folder, unless the journal, or somebody's file, is in it.
 func (f *folder) tidy() error {
 	if _, err := f.root.Lstat(journalName); err == nil {
 		return nil
 	}
 	for _, n := range []string{tmpDir, lockName, workDir} {
-		if err := f.root.Remove(n); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := f.remove(n)
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("tidy output folder: %w", err)
 		}
 	}
 	return nil
-}
-
-// endJournal forgets the journal: the manifest says it all.
-func (f *folder) endJournal() error {
-	if f.journal != nil {
-		if err := f.journal.Close(); err != nil {
-			return err
-		}
-		f.journal = nil
-	}
-	if err := f.before("end journal", journalName); err != nil {
-		return err
-	}
-	if err := f.root.Remove(journalName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("end journal: %w", err)
-	}
-	return nil
-}
-
-// intent is a line of the journal: a file that is about to get this content.
-type intent struct {
-	Path   inventory.Path `json:"path"`
-	SHA256 string         `json:"sha256"`
-}
-
-func (f *folder) readJournal() error {
-	b, err := f.root.ReadFile(journalName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for in := bufio.NewScanner(bytes.NewReader(b)); in.Scan(); {
-		var i intent
-		if json.Unmarshal(in.Bytes(), &i) == nil { // the last line may be torn: its file was not written
-			f.ours(string(i.Path), i.SHA256)
-		}
-	}
-	return nil
-}
-
-// ours notes that a file of ours may have a digest.
-func (f *folder) ours(name, digest string) {
-	if f.known[name] == nil {
-		f.known[name] = map[string]bool{}
-	}
-	f.known[name][digest] = true
-}
-
-// intend writes down what is about to be written, before it is.
-func (f *folder) intend(files []file) error {
-	if f.journal == nil {
-		var err error
-		if err = f.before("mkdir", tmpDir); err != nil {
-			return err
-		}
-		if err = f.root.MkdirAll(tmpDir, 0o755); err != nil {
-			return err
-		}
-		if f.journal, err = f.root.OpenFile(journalName, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-			return err
-		}
-	}
-	var b bytes.Buffer
-	b.WriteByte('\n') // ends a line that was torn
-	for _, x := range files {
-		line, err := json.Marshal(intent{inventory.Path(x.path), x.digest})
-		if err != nil {
-			return err
-		}
-		b.Write(append(line, '\n'))
-		f.ours(x.path, x.digest)
-	}
-	if err := f.before("journal", journalName); err != nil {
-		return err
-	}
-	if _, err := f.journal.Write(b.Bytes()); err != nil {
-		return err
-	}
-	return f.journal.Sync()
 }
 
 // file is a whole file to be written.
@@ -207,34 +170,55 @@ const (
 	ours         // it is there, with other bytes of ours
 )
 
-// look compares a file with what is there; errStranger when that is not ours.
+// look compares a file with what is there; errStranger when that is not ours,
+// errBlocked when it could not even be made.
 func (f *folder) look(x *file) (state, error) {
-	fi, err := f.root.Lstat(x.path)
+	there, err := f.reach(path.Dir(x.path))
+	if err != nil || !there {
+		return absent, err
+	}
+	_, err = f.root.Lstat(x.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, fs.ErrNotExist):
 		return absent, nil
 	case err != nil:
 		return absent, err
-	case !fi.Mode().IsRegular():
-		return absent, errStranger
 	}
-	in, err := f.root.Open(x.path)
-	if err != nil {
-		return absent, err
-	}
-	h := sha256.New()
-	_, err = io.Copy(h, in)
-	if err = errors.Join(err, in.Close()); err != nil {
-		return absent, err
-	}
-	digest := hex.EncodeToString(h.Sum(nil))
+	digest, err := digestOf(f.root, x.path)
 	switch {
+	case errors.Is(err, errNoFile):
+		return absent, errStranger
+	case err != nil:
+		return absent, err
 	case digest == x.digest:
 		return same, nil
 	case f.known[x.path][digest]:
 		return ours, nil
 	}
 	return absent, errStranger
+}
+
+// reach reports whether a folder is there; errBlocked when it can't be.
+func (f *folder) reach(dir string) (bool, error) {
+	if strings.HasPrefix(fold(dir)+"/", workDir+"/") {
+		return false, errBlocked
+	}
+	there, err := true, error(nil)
+	above(dir+"/", func(d string) {
+		if !there || err != nil {
+			return
+		}
+		_, lerr := f.root.Lstat(d)
+		if errors.Is(lerr, fs.ErrNotExist) {
+			there = false
+			return
+		}
+		// A link is followed, but not out of the root: that is an error of Stat.
+		if fi, serr := f.root.Stat(d); serr != nil || !fi.IsDir() {
+			err = fmt.Errorf("%w: %q", errBlocked, d)
+		}
+	})
+	return there, err
 }
 
 // write puts a file in its place, whole. What is there must be absent, or ours.
@@ -249,62 +233,95 @@ func (f *folder) write(x *file, st state) error {
 	}
 	_, err = out.Write(x.body)
 	if err == nil {
+		err = f.before("sync", tmp)
+	}
+	if err == nil {
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	if dir := path.Dir(x.path); dir != "." {
-		if err := f.before("mkdir", dir); err != nil {
-			return err
-		}
-		if err := f.root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := f.before("publish", x.path); err != nil {
+	if err := f.mkdir(path.Dir(x.path)); err != nil {
 		return err
 	}
 	if st == ours {
-		return f.root.Rename(tmp, x.path)
+		return f.rename(tmp, x.path)
 	}
-	err = f.root.Link(tmp, x.path) // does not replace what came in between
+	if err = f.before("link", x.path); err == nil {
+		err = f.root.Link(tmp, x.path) // does not replace what came in between
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return errStranger
 	}
 	if err != nil { // a file system without links
-		if _, serr := f.root.Lstat(x.path); serr == nil {
+		if _, lerr := f.root.Lstat(x.path); lerr == nil {
 			return errStranger
 		}
-		return f.root.Rename(tmp, x.path)
+		return f.rename(tmp, x.path)
 	}
-	return f.root.Remove(tmp)
+	return f.remove(tmp)
+}
+
+// mkdir makes a folder and those above it, durably.
+func (f *folder) mkdir(dir string) (err error) {
+	above(dir+"/", func(d string) {
+		if err != nil {
+			return
+		}
+		if fi, serr := f.root.Stat(d); serr == nil && fi.IsDir() {
+			return
+		}
+		if err = f.before("mkdir", d); err != nil {
+			return
+		}
+		if err = f.root.Mkdir(d, 0o755); errors.Is(err, fs.ErrExist) {
+			err = nil
+			return
+		}
+		if err == nil {
+			err = f.sync(path.Dir(d))
+		}
+	})
+	return err
+}
+
+func (f *folder) rename(from, to string) error {
+	if err := f.before("rename", to); err != nil {
+		return err
+	}
+	return f.root.Rename(from, to)
+}
+
+// remove removes what may be gone already.
+func (f *folder) remove(name string) error {
+	if err := f.before("remove", name); err != nil {
+		return err
+	}
+	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // sync makes the names in a folder durable.
 func (f *folder) sync(dir string) error {
+	if err := f.before("sync folder", dir); err != nil {
+		return err
+	}
 	d, err := f.root.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // network mounts that know no such thing
+	}
+	return errors.Join(err, d.Close())
 }
 
 func (f *folder) before(op, name string) error {
 	if f.step == nil {
 		return nil
 	}
-	return f.step(op, name)
-}
-
-// clean makes a path from outside safe to be used below the folder: it is ours
-// to write to, and never the work folder.
-func clean(name string) error {
-	if err := inventory.Path(name).Check(); err != nil {
-		return err
-	}
-	if strings.HasPrefix(fold(name)+"/", workDir+"/") {
-		return fmt.Errorf("path %q is macbatch's own", name)
-	}
-	return nil
+	return f.step(f, op, name)
 }

@@ -62,44 +62,67 @@ type Line struct {
 	Of         string         `json:"of,omitempty"`
 }
 
+// output is the line's output of that path, or nil.
+func (l *Line) output(path string) *Output {
+	if l == nil {
+		return nil
+	}
+	for i := range l.Outputs {
+		if string(l.Outputs[i].Path) == path {
+			return &l.Outputs[i]
+		}
+	}
+	return nil
+}
+
 const manifestName = "manifest.jsonl"
 
-// readManifest reads all lines; none when there is no manifest.
-func readManifest(root *os.Root) (map[sourceKey]*Line, error) {
+// readManifest reads all lines, and the bytes they were; nil bytes when there is
+// no manifest. One that is not ours is refused: it would be written over.
+func readManifest(root *os.Root) (map[sourceKey]*Line, []byte, error) {
 	lines := map[sourceKey]*Line{}
-	b, err := root.ReadFile(manifestName)
+	fi, err := root.Lstat(manifestName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return lines, nil
+		return lines, nil, nil
+	}
+	if err == nil && !fi.Mode().IsRegular() {
+		err = errors.New("not a regular file")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read manifest: %w", err)
+		return nil, nil, fmt.Errorf("read manifest: %w", err)
+	}
+	b, err := root.ReadFile(manifestName)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read manifest: %w", err)
 	}
 	in := bufio.NewScanner(bytes.NewReader(b))
 	in.Buffer(nil, len(b)+1)
 	for n := 1; in.Scan(); n++ {
 		l := &Line{}
 		if err := json.Unmarshal(in.Bytes(), l); err != nil {
-			return nil, fmt.Errorf("read manifest: line %d: %w", n, err)
+			return nil, nil, fmt.Errorf("read manifest: line %d: %w", n, err)
+		}
+		if l.Source.Path == "" || l.Outcome == "" {
+			return nil, nil, fmt.Errorf("read manifest: line %d names no source or outcome: it is not macbatch's", n)
 		}
 		lines[l.Source.key()] = l
 	}
-	return lines, in.Err()
+	if err := in.Err(); err != nil {
+		return nil, nil, fmt.Errorf("read manifest: %w", err)
+	}
+	return lines, append([]byte{}, b...), nil
 }
 
 // encodeManifest writes the lines in order.
-func encodeManifest(lines map[sourceKey]*Line) ([]byte, error) {
-	all := make([]*Line, 0, len(lines))
-	for _, l := range lines {
-		all = append(all, l)
-	}
+func encodeManifest(all []*Line) ([]byte, error) {
 	slices.SortFunc(all, func(a, b *Line) int {
 		if c := strings.Compare(a.Source.Root, b.Source.Root); c != 0 {
 			return c
 		}
 		return strings.Compare(string(a.Source.Path), string(b.Source.Path))
 	})
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	b := bytes.NewBuffer([]byte{})
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	for _, l := range all {
 		if err := e.Encode(l); err != nil {
@@ -107,4 +130,49 @@ func encodeManifest(lines map[sourceKey]*Line) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
+}
+
+// writeManifest replaces the manifest when its bytes change, and ends the journal
+// when whole: no film's outputs were left half written.
+func (g *Gatherer) writeManifest(whole bool) error {
+	all := g.skippedLines()
+	for _, l := range g.lines {
+		all = append(all, l)
+	}
+	b, err := encodeManifest(all)
+	if err != nil {
+		return err
+	}
+	if g.had == nil || !bytes.Equal(b, g.had) {
+		if err := g.replaceManifest(b); err != nil {
+			return fmt.Errorf("write manifest: %w", err)
+		}
+	}
+	if !whole {
+		return nil
+	}
+	written := map[intent]bool{}
+	for _, l := range all {
+		for _, o := range l.Outputs {
+			written[intent{o.Path, o.SHA256}] = true
+		}
+	}
+	return g.folder.endJournal(func(i intent) bool { return written[i] })
+}
+
+func (g *Gatherer) replaceManifest(b []byte) error {
+	if err := g.folder.mkdir(tmpDir); err != nil {
+		return err
+	}
+	x := newFile(manifestName, b)
+	g.folder.ours(manifestName, x.digest)
+	st, err := g.folder.look(&x)
+	if err == nil && st != same {
+		err = g.folder.write(&x, st)
+	}
+	if err != nil {
+		return err
+	}
+	g.had = b
+	return g.folder.sync(".")
 }

@@ -13,7 +13,8 @@ import (
 	"macbatch/transcode/inventory"
 )
 
-// suffixes of a film's outputs.
+// suffixes of a film's outputs. None is the end of another: two outputs have one
+// path only if their films have one name.
 const (
 	suffixSRT     = ".srt"
 	suffixVTT     = ".vtt"
@@ -26,112 +27,213 @@ var suffixes = []string{suffixSRT, suffixVTT, suffixText, suffixJSON, suffixSumm
 
 // names gives each film a name of its own below the output folder.
 type names struct {
-	owner map[string]sourceKey // folded output path → whose it is
+	owner map[string]sourceKey // folded name → whose it is
+	dirs  map[string]bool      // folded folders that names lie in
 	of    map[sourceKey]string
 }
 
-// fold is what two names have in common that are one on a file system that folds
+// fold is what two paths have in common that are one on a file system that folds
 // case and composes accents.
-func fold(path string) string { return cases.Fold().String(norm.NFC.String(path)) }
-
-// claim takes a name for a film if none of its outputs is another's.
-func (n *names) claim(k sourceKey, name string) bool {
-	for _, s := range suffixes {
-		if o, taken := n.owner[fold(name+s)]; taken && o != k {
-			return false
+func fold(path string) string {
+	if !utf8.ValidString(path) { // folding would make all that is not UTF-8 one
+		if b, err := inventory.Path(path).MarshalText(); err == nil {
+			path = string(b)
 		}
 	}
-	if fold(name+suffixText) == fold(manifestName) {
+	return norm.NFD.String(cases.Fold().String(norm.NFD.String(path)))
+}
+
+// above calls fn for each folder that a path lies in.
+func above(path string, fn func(dir string)) {
+	for i := range len(path) {
+		if path[i] == '/' {
+			fn(path[:i])
+		}
+	}
+}
+
+// free reports whether no output under name would meet another film's, the
+// manifest, or a folder.
+func (n *names) free(k sourceKey, name string) bool {
+	f := fold(name)
+	if o, taken := n.owner[f]; taken && o != k {
 		return false
 	}
 	for _, s := range suffixes {
-		n.owner[fold(name+s)] = k
+		if n.dirs[f+s] {
+			return false
+		}
 	}
+	free := true
+	above(f, func(dir string) { free = free && !n.isFile(dir) })
+	return free
+}
+
+// isFile reports whether a folded path is, or may become, a file of ours.
+func (n *names) isFile(path string) bool {
+	if path == manifestName || path == workDir {
+		return true
+	}
+	for _, s := range suffixes {
+		if stem, ok := strings.CutSuffix(path, s); ok {
+			if _, taken := n.owner[stem]; taken {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// claim takes a name for a film if it is free.
+func (n *names) claim(k sourceKey, name string) bool {
+	if !n.free(k, name) {
+		return false
+	}
+	f := fold(name)
+	n.owner[f] = k
 	n.of[k] = name
+	above(f, func(dir string) { n.dirs[dir] = true })
 	return true
 }
 
-// assign names the films of a root, those the manifest knows as before. Among
-// the others a name that several would take is given to none of them, so that
-// the order of finishing decides nothing.
+func newNames() *names {
+	return &names{owner: map[string]sourceKey{}, dirs: map[string]bool{}, of: map[sourceKey]string{}}
+}
+
+// assign names the films of a root: those the manifest knows as before, the others
+// as if it knew none of them where that is free. So it decides nothing how far a
+// gathering came that was killed.
 func assign(root string, paths []inventory.Path, known map[sourceKey]*Line) *names {
-	n := &names{owner: map[string]sourceKey{}, of: map[sourceKey]string{}}
+	n, fresh := newNames(), newNames()
 	for k, l := range known {
 		if l.Name != "" {
-			n.claim(k, string(l.Name))
+			f := fold(string(l.Name))
+			n.owner[f], n.of[k] = k, string(l.Name)
+			above(f, func(dir string) { n.dirs[dir] = true })
 		}
 	}
-	var left []inventory.Path
+	fresh.assign(root, paths)
+	n.reserve(paths)
 	for _, p := range paths {
-		if n.of[sourceKey{root, p}] == "" {
-			left = append(left, p)
+		k := sourceKey{root, p}
+		if n.of[k] == "" && !n.claim(k, fresh.of[k]) {
+			n.of[k] = n.next(k, nil, n.inFile(p))
 		}
 	}
-	for form := 0; len(left) > 0; form++ {
+	return n
+}
+
+// reserve keeps the folders of films from becoming files.
+func (n *names) reserve(paths []inventory.Path) {
+	for _, p := range paths {
+		above(fold(string(p)), func(dir string) {
+			if !n.isFile(dir) {
+				n.dirs[dir] = true
+			}
+		})
+	}
+}
+
+// assign names the films of a root. A name that several would take is given to
+// none of them, so that the order of finishing decides nothing.
+func (n *names) assign(root string, paths []inventory.Path) {
+	n.reserve(paths)
+	for form, left := formStem, paths; len(left) > 0; form++ {
 		wanted := map[string]int{}
 		for _, p := range left {
-			wanted[fold(candidate(p, form))]++
+			wanted[fold(candidate(p, form, false))]++
 		}
 		var next []inventory.Path
 		for _, p := range left {
-			c := candidate(p, form)
-			if form < 2 && wanted[fold(c)] > 1 || !n.claim(sourceKey{root, p}, c) {
+			k, c := sourceKey{root, p}, candidate(p, form, false)
+			switch {
+			case n.inFile(p):
+				n.of[k] = n.next(k, nil, true)
+			case form < formMarked && wanted[fold(c)] > 1 || !n.claim(k, c):
 				next = append(next, p)
 			}
 		}
 		left = next
 	}
-	return n
 }
 
-// move gives a film its next name, when the one it has is blocked by a stranger's file.
-func (n *names) move(k sourceKey) string {
-	form := 0
-	for i := range 3 {
-		if candidate(k.path, i) == n.of[k] {
-			form = i + 1
-		}
+// inFile reports whether a film's folder can't be made because a file of ours has its name.
+func (n *names) inFile(p inventory.Path) bool {
+	in := false
+	above(fold(string(p)), func(dir string) { in = in || n.isFile(dir) })
+	return in
+}
+
+// next takes the first name for a film that was not tried: in its own folder, or
+// flat at the top of the output folder. It returns "" when there is none.
+func (n *names) next(k sourceKey, tried map[string]bool, flat bool) string {
+	form := formStem
+	if flat {
+		form = formMarked
 	}
-	for ; ; form++ {
-		if c := candidate(k.path, form); c != n.of[k] && n.claim(k, c) {
+	for ; form < maxForms; form++ {
+		if c := candidate(k.path, form, flat); !tried[c] && n.claim(k, c) {
 			return c
 		}
 	}
+	return ""
 }
 
-// candidate is the form-th name a film may have: its stem, its whole name, and
-// from then on with a part of its path's digest.
-func candidate(p inventory.Path, form int) string {
+// The forms of a film's name, in the order in which they are tried. Those after
+// formMarked are numbered too.
+const (
+	formStem   = iota // its name without the extension
+	formWhole         // its whole name
+	formMarked        // and the beginning of its path's digest
+	maxForms   = 100
+)
+
+// candidate is a name that a film may have.
+func candidate(p inventory.Path, form int, flat bool) string {
 	dir, file := "", string(p)
 	if i := strings.LastIndexByte(file, '/'); i >= 0 {
 		dir, file = file[:i+1], file[i+1:]
 	}
-	if form == 0 {
+	if flat {
+		// The name may be the reason, where a file system takes UTF-8 only.
+		dir, file = "", strings.ToValidUTF8(file, "_")
+	}
+	if form == formStem {
 		if dot := strings.LastIndexByte(file, '.'); dot > 0 {
 			file = file[:dot]
 		}
 	}
 	mark := ""
-	if form >= 2 {
-		sum := sha256.Sum256([]byte(p))
-		mark = "~" + hex.EncodeToString(sum[:4])
-		if form > 2 {
-			mark += "-" + strconv.Itoa(form-1)
-		}
+	if form >= formMarked {
+		mark = digestMark(p)
 	}
-	return dir + shorten(file, p, 255-len(suffixSummary)-len(mark)) + mark
+	if form > formMarked {
+		mark += "-" + strconv.Itoa(form-formMarked+1)
+	}
+	if limit := maxName - len(suffixSummary) - len(mark); len(file) > limit {
+		if mark == "" {
+			mark = digestMark(p)
+			limit -= len(mark)
+		}
+		file = cut(file, limit)
+	}
+	return dir + file + mark
 }
 
-// shorten cuts a file's name to what a file system takes, and marks it.
-func shorten(file string, p inventory.Path, limit int) string {
-	if len(file) <= limit {
-		return file
-	}
+// maxName is the bytes of a name that every file system takes.
+const maxName = 255
+
+func digestMark(p inventory.Path) string {
 	sum := sha256.Sum256([]byte(p))
-	mark := "~" + hex.EncodeToString(sum[:4])
-	n := limit - len(mark)
-	for n > 0 && !utf8.RuneStart(file[n]) {
-		n--
+	return "~" + hex.EncodeToString(sum[:4])
+}
+
+// cut shortens a name to at most n bytes, between two runes.
+func cut(name string, n int) string {
+	for i := n; i > n-utf8.UTFMax && i > 0; i-- {
+		if utf8.RuneStart(name[i]) {
+			return name[:i]
+		}
 	}
-	return file[:n] + mark
+	return name[:n] // not UTF-8 anyway
 }
