@@ -18,6 +18,7 @@ const (
 // Request asks for the sound of one film.
 type Request struct {
 	FFmpeg, FFprobe string // absolute paths
+	Version         string // of ffmpeg, as Version told; empty: it is asked each time
 	Root            string // folder
 	Path            inventory.Path
 	Want            inventory.Identity // what the scan saw; zero: whatever is there
@@ -69,9 +70,12 @@ func run(ctx context.Context, req Request) (Result, error) {
 	if req.ChunkMS < minChunkMS {
 		return Result{}, fmt.Errorf("chunks of %d ms are too short", req.ChunkMS)
 	}
-	version, err := Version(ctx, req.FFmpeg)
-	if err != nil {
-		return Result{}, err
+	version := req.Version
+	if version == "" {
+		var err error
+		if version, err = Version(ctx, req.FFmpeg); err != nil {
+			return Result{}, err
+		}
 	}
 	src, err := openSource(req.Root, req.Path, req.Want)
 	if err != nil {

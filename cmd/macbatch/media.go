@@ -58,7 +58,11 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 	if err != nil {
 		return nil, err
 	}
-	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, Roots: roots}
+	version, err := transcode.Version(x.Context, ff.FFmpeg)
+	if err != nil {
+		return nil, err
+	}
+	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, FFmpegVersion: version, Roots: roots}
 	var faults []string
 	for _, n := range transcriberNames {
 		if name != autoTranscriber && name != n {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,9 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"macbatch": func() {
-		os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
-	}})
+	testscript.Main(m, map[string]func(){"macbatch": main})
 }
 
 // TestScripts runs the command as a user does: a file per behaviour, with the

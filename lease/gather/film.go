@@ -100,14 +100,14 @@ type document struct {
 }
 
 type provenance struct {
-	Source      Source           `json:"source"`
-	SoundDigest string           `json:"sound_digest"`
-	AudioTrack  transcode.Choice `json:"audio_track"`
-	Warnings    []string         `json:"warnings,omitempty"`
-	FFmpeg      string           `json:"ffmpeg"`
-	Transcode   grant            `json:"transcode"`
-	Parts       []part           `json:"parts"`
-	Summary     *grant           `json:"summary,omitempty"`
+	Source      Source          `json:"source"`
+	SoundDigest string          `json:"sound_digest"`
+	AudioTrack  transcode.Track `json:"audio_track"`
+	Warnings    []string        `json:"warnings,omitempty"`
+	FFmpeg      string          `json:"ffmpeg"`
+	Transcode   grant           `json:"transcode"`
+	Parts       []part          `json:"parts"`
+	Summary     *grant          `json:"summary,omitempty"`
 }
 
 // grant is who did a piece of work, under which lease.

@@ -21,6 +21,7 @@ import (
 // Tools is what this worker has: all that a payload may refer to.
 type Tools struct {
 	FFmpeg, FFprobe string            // absolute paths
+	FFmpegVersion   string            // as it calls itself
 	Roots           map[string]string // name of a root → folder it is mounted at
 	Transcribers    []Transcriber     // best first
 	Alone           bool              // no other worker could do what this one cannot
@@ -154,7 +155,7 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 		return nil, nil, nil, err
 	}
 	res, err := transcode.Run(ctx, transcode.Request{
-		FFmpeg: t.FFmpeg, FFprobe: t.FFprobe, Root: dir, Path: p.Path, Want: p.Identity, AudioLang: p.AudioLang,
+		FFmpeg: t.FFmpeg, FFprobe: t.FFprobe, Version: t.FFmpegVersion, Root: dir, Path: p.Path, Want: p.Identity, AudioLang: p.AudioLang,
 		ChunkMS: p.ChunkMS, Dir: task.Dir, Progress: func(ms int64) { task.Progress(uint64(ms) / transcodeShare) },
 	})
 	var bad *transcode.MediaError
