@@ -11,6 +11,9 @@ type Need struct {
 	Kind  Kind   `json:"kind"`
 	Root  string `json:"root,omitempty"`  // the named root that must be mounted
 	Model string `json:"model,omitempty"` // the engine or model that must be there
+	// Bulky work brings blobs that wait for later shards: it is not granted while
+	// too many bytes wait already.
+	Bulky bool `json:"bulky,omitempty"`
 }
 
 // Spec is what a shard is from its birth on: the immutable half of its row.

@@ -22,6 +22,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"verdicts", testVerdicts},
 		{"invalid results", testInvalid},
 		{"blobs", testBlobs},
+		{"budget", testBudget},
 		{"lapse", testLapse},
 		{"repeated claim", testRepeatedClaim},
 		{"restarted worker", testRestartedWorker},
@@ -211,6 +212,25 @@ func testBlobs(t *testing.T, ctl lease.Control, f *Fixture) {
 	g = w.Claim(1)[0]
 	wantVerdict(t, "join", w.Report(Done(g, "z")), lease.Accepted)
 	wantState(t, ctl, id, lease.JobDone)
+}
+
+// testBudget: a fixture's store lets one byte wait.
+func testBudget(t *testing.T, ctl lease.Control, f *Fixture) {
+	id := Submit(t, ctl, Params{Items: 2, Then: 1, Sound: true, Bulky: true})
+	w := NewWorker(t, ctl, "w1")
+	g := w.Claim(1)[0]
+	wantVerdict(t, "sound", w.Report(Done(g, "a", w.Sound(g))), lease.Accepted)
+	f.Restart(t)
+	gs := w.Claim(5)
+	if len(gs) != 1 || gs[0].Shard.Seq == 2 {
+		t.Fatalf("granted %v while sound waits, want only the shard that consumes it", gs)
+	}
+	wantVerdict(t, "consumer", w.Report(Done(gs[0], "b")), lease.Accepted)
+	gs = w.Claim(5)
+	if len(gs) != 2 {
+		t.Fatalf("granted %v when no sound waits, want the join and the other bulky shard", gs)
+	}
+	wantState(t, ctl, id, lease.JobRunning)
 }
 
 func testLapse(t *testing.T, ctl lease.Control, f *Fixture) {

@@ -28,6 +28,7 @@ type Params struct {
 	Reuse    bool   `json:"reuse,omitempty"`    // their results may be reused
 	Then     int    `json:"then,omitempty"`     // each accepted result plans so many more, and one that joins them
 	Sound    bool   `json:"sound,omitempty"`    // the planned ones need the blob the result delivers
+	Bulky    bool   `json:"bulky,omitempty"`    // the first ones are
 	Distinct string `json:"distinct,omitempty"` // tells jobs apart
 }
 
@@ -59,7 +60,7 @@ func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
 	plan := make(lease.Plan, p.Items)
 	for i := range plan {
 		b, _ := json.Marshal(Payload{Item: i}) // it always encodes
-		plan[i] = lease.Spec{Need: lease.Need{Kind: Work, Root: p.Root}, Item: uint32(i), Opens: 1, Settles: 1, Work: 10, Payload: b}
+		plan[i] = lease.Spec{Need: lease.Need{Kind: Work, Root: p.Root, Bulky: p.Bulky}, Item: uint32(i), Opens: 1, Settles: 1, Work: 10, Payload: b}
 		if p.Reuse {
 			plan[i].Reuse = lease.ReuseDigest("test", string(b))
 		}
@@ -225,7 +226,7 @@ func Open(t testing.TB, e kv.Engine, blobs *Blobs, clock *Clock) *Fixture {
 func (f *Fixture) start(t testing.TB) {
 	t.Helper()
 	s, err := store.Open(store.Options{
-		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
+		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Budget: 1, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
 	})
 	if err != nil {
 		t.Fatalf("open store: %v", err)

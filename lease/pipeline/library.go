@@ -133,7 +133,7 @@ func afterScan(p *LibraryParams, res *inventory.Result) (lease.Plan, error) {
 		}
 		last = src.Path
 		sp := lease.Spec{
-			Need: lease.Need{Kind: Transcode, Root: p.Root}, Item: uint32(i), Stage: stageTranscode,
+			Need: lease.Need{Kind: Transcode, Root: p.Root, Bulky: true}, Item: uint32(i), Stage: stageTranscode,
 			Opens: 1, Settles: 1, Work: uint64(src.DurationMS),
 			Payload: encode(TranscodePayload{
 				Root: p.Root, Path: src.Path, Identity: src.Identity, AudioLang: p.AudioLang, ChunkMS: p.ChunkMS,

@@ -122,12 +122,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
 		return err
 	}
-	var able []*class
-	for _, c := range ix.classes {
-		if x.Offer.Able(c.need) {
-			able = append(able, c)
-		}
-	}
+	able := t.s.able(&x.Offer)
 	for reused := 0; len(out.Grants) < x.Max; {
 		tk, ok := first(able, left, x.Job, &actor)
 		if !ok {
@@ -146,12 +141,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 		} else if did {
 			reused++
 			// Its successors may have opened classes.
-			able = able[:0]
-			for _, c := range ix.classes {
-				if x.Offer.Able(c.need) {
-					able = append(able, c)
-				}
-			}
+			able = t.s.able(&x.Offer)
 			continue
 		}
 		if err := t.grant(actor, sh, x, left, out); err != nil {
@@ -159,6 +149,24 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 		}
 	}
 	return nil
+}
+
+// able lists the classes that a worker can serve now. s.mu is held.
+func (s *Store) able(o *lease.Offer) (able []*class) {
+	for _, c := range s.index.classes {
+		if o.Able(c.need) && (!c.need.Bulky || s.waiting() < s.budget) {
+			able = append(able, c)
+		}
+	}
+	return able
+}
+
+// waiting is how many bytes of blobs wait for open shards. s.mu is held.
+func (s *Store) waiting() (bytes int64) {
+	for d := range s.index.inputs {
+		bytes += s.present[d]
+	}
+	return bytes
 }
 
 // first is the oldest claimable shard among classes that still have room.

@@ -75,6 +75,7 @@ func encodeShard(s *lease.Shard) []byte {
 	e.string(string(s.Need.Kind))
 	e.string(s.Need.Root)
 	e.string(s.Need.Model)
+	e.bool(s.Need.Bulky)
 	e.uint(uint64(s.Item))
 	e.byte(s.Stage)
 	e.uint(uint64(s.Opens))
@@ -125,7 +126,7 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 		return nil, fmt.Errorf("shard %v: row version %d is not known", id, v)
 	}
 	s := &lease.Shard{ID: id}
-	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string()}
+	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
 	s.Payload = bytes.Clone(d.bytes())

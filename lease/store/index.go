@@ -209,6 +209,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 			if x.inputs[d]--; x.inputs[d] <= 0 {
 				delete(x.inputs, d)
 				gone = append(gone, d)
+				x.offered = true // bulky work may go on
 			}
 		}
 		return gone

@@ -44,6 +44,7 @@ type Options struct {
 	Engine  kv.Engine
 	Blobs   Blobs
 	Planner Planner
+	Budget  int64 // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
 	Log     *slog.Logger
 	Now     func() time.Time // with a monotonic reading; nil: time.Now
 	Rand    *mrand.Rand      // jitter; nil: seeded by the system
@@ -68,6 +69,7 @@ type Store struct {
 	log     *slog.Logger
 	now     func() time.Time
 	rand    *mrand.Rand // the writer's only
+	budget  int64
 
 	id     [16]byte
 	secret []byte // keys lease tokens
@@ -99,11 +101,14 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
 		wake: make(chan struct{}),
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.budget == 0 {
+		s.budget = 8 << 30
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
