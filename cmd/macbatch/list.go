@@ -9,12 +9,30 @@ import (
 	"macbatch/lease"
 )
 
+func jsonFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "json", Usage: usage} }
+
+// list prints things as a table, or as a JSON object a line.
+func list[T any](c *command, x *cli.Context, things []T, header []string, row func(*T) []string) error {
+	if !x.Bool("json") {
+		rows := [][]string{header}
+		for i := range things {
+			rows = append(rows, row(&things[i]))
+		}
+		return table(c.stdout, rows)
+	}
+	for i := range things {
+		if err := printJSON(c.stdout, &things[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func jobsCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--json]",
 		Flags: append(clientFlags(),
-			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50},
-			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50}, jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
@@ -27,24 +45,12 @@ func jobsCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			rows := [][]string{{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "SUBMITTED", "PARAMETERS"}}
-			for i := range jobs {
-				j := &jobs[i]
-				if x.Bool("json") {
-					if err := printJSON(c.stdout, j); err != nil {
-						return err
-					}
-					continue
-				}
-				rows = append(rows, []string{
+			return list(c, x, jobs, []string{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "SUBMITTED", "PARAMETERS"}, func(j *lease.Job) []string {
+				return []string{
 					j.ID.String(), string(j.State), string(j.Kind), fmt.Sprintf("%d/%d", j.Items.Done, j.Items.Total), fmt.Sprint(j.Items.Failed),
 					clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
-				})
-			}
-			if x.Bool("json") {
-				return nil
-			}
-			return table(c.stdout, rows)
+				}
+			})
 		},
 	}
 }
@@ -52,7 +58,7 @@ func jobsCommand(c *command) *cli.Command {
 func workersCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name: "workers", Usage: "list the workers seen since the control plane started", UsageText: "macbatch workers [--json]",
-		Flags: append(clientFlags(), &cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
+		Flags: append(clientFlags(), jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
@@ -65,21 +71,9 @@ func workersCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			rows := [][]string{{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS"}}
-			for i := range workers {
-				w := &workers[i]
-				if x.Bool("json") {
-					if err := printJSON(c.stdout, w); err != nil {
-						return err
-					}
-					continue
-				}
-				rows = append(rows, []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer)})
-			}
-			if x.Bool("json") {
-				return nil
-			}
-			return table(c.stdout, rows)
+			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS"}, func(w *lease.Worker) []string {
+				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer)}
+			})
 		},
 	}
 }
