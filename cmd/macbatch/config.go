@@ -13,7 +13,6 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/api"
-	"macbatch/lease/wire"
 )
 
 // defaultListen is where a control plane listens when nothing else is said.
@@ -74,7 +73,7 @@ func (c *command) dial(x *cli.Context) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.Dial(x.String("control"), token, wire.NewClient(wire.ClientOptions{}))
+	return api.Dial(x.String("control"), func() string { return token }, api.NewHTTPClient(0, nil))
 }
 
 // readToken reads a token file. One that others could read is refused.

@@ -63,7 +63,7 @@ func (c *command) control(x *cli.Context) (err error) {
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
 		Authenticate: s.Authenticate, Control: s.As, Hosts: []string{host, "localhost"}, Log: log,
-	}))
+	}), log)
 	url := "http://" + l.Addr().String()
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", url, printable(data))
 	fmt.Fprintf(c.stderr, "workers:  macbatch serve --control %s --token-file %s --root NAME=FOLDER\n", url, printable(filepath.Join(data, tokenName)))

@@ -3,235 +3,223 @@ package api
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
 )
 
-// Client is a Control at the other end of the wire. It never asks twice: whether
-// that is safe, the caller knows.
+// How long a client waits while nothing comes or goes.
+const (
+	answerWait = 45 * time.Second // for an answer's header, beyond what the request asks to wait
+	verifyWait = 10 * time.Minute // for that of a verification
+	stallWait  = 60 * time.Second // for the next bytes of a body, either way
+)
+
+// MaxAnswer is how many bytes of JSON a client reads.
+const MaxAnswer = 64 << 20
+
+// Client is a control plane elsewhere.
 type Client struct {
-	base  *url.URL
-	token string
+	base  string // no slash at its end
+	host  string // for messages
+	token func() string
 	http  *http.Client
 }
 
 var _ lease.Control = (*Client)(nil)
 
-// Dial makes a client for the control plane at base. It connects at the first
-// request. Plain HTTP is for the same machine only.
-func Dial(base, token string, client *http.Client) (*Client, error) {
+// NewHTTPClient returns the HTTP client for Dial: conns connections are kept (0:
+// a worker's need), tls nil means the system's trust.
+func NewHTTPClient(conns int, tls *tls.Config) *http.Client {
+	return wire.NewClient(wire.ClientOptions{TLS: tls, Conns: conns, Header: verifyWait + answerWait})
+}
+
+// Dial returns the control plane at a base URL; it doesn't connect yet. The token
+// is asked for at each request. Without TLS it goes to loopback addresses only.
+func Dial(base string, token func() string, client *http.Client) (*Client, error) {
 	u, err := url.Parse(base)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("control plane %q: %w", base, lease.ErrMalformed)
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil, u.RawQuery != "", u.Fragment != "":
-		return nil, fmt.Errorf("control plane %q: must be http(s)://HOST:PORT: %w", base, lease.ErrMalformed)
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("control plane %q: plain http is for the same machine only: %w", base, lease.ErrMalformed)
+	if err != nil {
+		// The parser's message quotes the URL, and with it a password.
+		return nil, fmt.Errorf("control URL cannot be read: %w", lease.ErrInvalid)
 	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	return &Client{u, token, client}, nil
+	var fault string
+	switch {
+	case u.User != nil:
+		return nil, fmt.Errorf("control URL for %q: credentials do not belong into it: %w", u.Host, lease.ErrInvalid)
+	case u.Scheme != "http" && u.Scheme != "https":
+		fault = "its scheme must be https"
+	case u.Hostname() == "":
+		fault = "it names no host"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		fault = "it ends with more than a path"
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		fault = "without TLS only a loopback host is allowed"
+	}
+	if fault != "" {
+		return nil, fmt.Errorf("control URL %q: %s: %w", base, fault, lease.ErrInvalid)
+	}
+	root := u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/")
+	return &Client{base: root, host: u.Host, token: token, http: client}, nil
 }
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// send makes a request and returns an answer of status 200; its body is the caller's to close.
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, body io.Reader, size int64, kind string) (*http.Response, error) {
-	u := *c.base
-	u.Path += path
-	u.RawQuery = query.Encode()
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, lease.ErrMalformed)
+// Close drops the connections kept.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// request is what differs between operations.
+type request struct {
+	method, path string
+	query        url.Values
+	json         any       // the body, or
+	body         io.Reader // the body of size bytes
+	size         int64
+	wait         time.Duration // for the answer's header
+}
+
+// errStalled cancels a request that stands still.
+var errStalled = errors.New("no answer in time")
+
+// patience ends a request when it isn't touched for its wait.
+type patience struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func newPatience(ctx context.Context, wait time.Duration) *patience {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &patience{ctx, cancel, time.AfterFunc(wait, func() { cancel(errStalled) })}
+}
+
+func (p *patience) touch() { p.timer.Reset(stallWait) }
+func (p *patience) rest()  { p.timer.Stop() }
+
+func (p *patience) end() {
+	p.timer.Stop()
+	p.cancel(nil)
+}
+
+// do sends a request and returns the answer, if it is a good one. The caller
+// closes its body, and ends p after that.
+func (c *Client) do(p *patience, rq request) (*http.Response, error) {
+	body, size := rq.body, rq.size
+	if rq.json != nil {
+		var buf bytes.Buffer
+		if err := wire.Encode(&buf, rq.json); err != nil {
+			return nil, err
+		}
+		if buf.Len() > MaxBody {
+			return nil, fmt.Errorf("%s %s: body of %d bytes, over %d: %w", rq.method, rq.path, buf.Len(), MaxBody, lease.ErrTooLarge)
+		}
+		body, size = bytes.NewReader(buf.Bytes()), int64(buf.Len())
 	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	r.Header.Set(versionHeader, Version)
-	if body != nil {
+	r, err := http.NewRequestWithContext(p.ctx, rq.method, c.base+rq.path, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", rq.method, rq.path, err)
+	}
+	r.URL.RawQuery = rq.query.Encode()
+	r.Header.Set(Header, Protocol)
+	r.Header.Set("User-Agent", "macbatch")
+	token := c.token()
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, fmt.Errorf("the token has characters that no token has: %w", lease.ErrUnauthorized)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	switch {
+	case rq.json != nil:
+		r.Header.Set("Content-Type", "application/json")
+	case body != nil:
+		r.Header.Set("Content-Type", "application/octet-stream")
 		r.ContentLength = size
-		r.Header.Set("Content-Type", kind)
+		if size > 64<<10 {
+			r.Header.Set("Expect", "100-continue") // a refusal then costs no bytes
+		}
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.lost(ctx, err)
+		return nil, c.unreachable(p, err)
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.Header.Get(Header) != Protocol {
+		resp.Body.Close() //nolint:errcheck // only read
+		return nil, c.unreachable(p, fmt.Errorf("something else answers there: %s", resp.Status))
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return resp, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxSmall))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, c.lost(ctx, err)
+	defer resp.Body.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return nil, c.unreachable(p, err)
 	}
 	if err := wire.ReadError(resp.StatusCode, b); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%s answers %s %s with %s: is it a control plane? %w", c.base.Host, method, path, resp.Status, lease.ErrUnreachable)
+	return nil, c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 }
 
-// lost is the error of a connection that broke.
-func (c *Client) lost(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+// call sends a request and reads its JSON answer into out; nil wants none.
+func (c *Client) call(ctx context.Context, rq request, out any) error {
+	if rq.wait == 0 {
+		rq.wait = answerWait
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err // its text repeats the address
-	}
-	return fmt.Errorf("%s: %w: %w", c.base.Host, lease.ErrUnreachable, err)
-}
-
-// call sends in, unless it is nil, and decodes the answer into out.
-func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) (err error) {
-	var body io.Reader
-	var size int64
-	if in != nil {
-		var b bytes.Buffer
-		if err := wire.Encode(&b, in); err != nil {
-			return err
-		}
-		body, size = &b, int64(b.Len())
-	}
-	resp, err := c.send(ctx, method, path, query, body, size, "application/json")
+	p := newPatience(ctx, rq.wait)
+	defer p.end()
+	resp, err := c.do(p, rq)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read to its end
-	err = wire.Decode(resp.Body, maxAnswer, out)
-	if err != nil && !errors.Is(err, lease.ErrMalformed) && !errors.Is(err, lease.ErrTooLarge) {
-		return c.lost(ctx, err)
+	defer resp.Body.Close() //nolint:errcheck // only read
+	if out == nil != (resp.StatusCode == http.StatusNoContent) {
+		return c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 	}
-	if err != nil {
-		return fmt.Errorf("answer of %s to %s %s: %w", c.base.Host, method, path, err)
+	if out == nil {
+		return nil
+	}
+	if err := wire.Decode(&touching{resp.Body, p}, MaxAnswer, out); err != nil {
+		if errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge) {
+			err = fmt.Errorf("answer not understood: %s", err.Error()) // those sentinels speak of requests
+		}
+		return c.unreachable(p, err)
 	}
 	return nil
 }
 
-// Submit implements lease.Control.
-func (c *Client) Submit(ctx context.Context, s lease.Submission) (lease.JobID, error) {
-	var out submitted
-	err := c.call(ctx, "POST", "/v1/jobs", nil, s, &out)
-	return out.ID, err
-}
-
-// Job implements lease.Control.
-func (c *Client) Job(ctx context.Context, id lease.JobID) (out lease.Job, err error) {
-	err = c.call(ctx, "GET", "/v1/jobs/"+id.String(), nil, nil, &out)
-	return out, err
-}
-
-// Jobs implements lease.Control.
-func (c *Client) Jobs(ctx context.Context, before lease.JobID, limit int) (out []lease.Job, err error) {
-	q := url.Values{"limit": {strconv.Itoa(limit)}}
-	if before != 0 {
-		q.Set("before", before.String())
+// unreachable says that no answer of the control plane came. Where the caller
+// gave up, its context's error is all there is to say.
+func (c *Client) unreachable(p *patience, err error) error {
+	c.http.CloseIdleConnections()
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the rest of it is a long URL
 	}
-	err = c.call(ctx, "GET", "/v1/jobs", q, nil, &out)
-	return out, err
-}
-
-// Cancel implements lease.Control.
-func (c *Client) Cancel(ctx context.Context, id lease.JobID, reason string) error {
-	var out empty
-	return c.call(ctx, "POST", "/v1/jobs/"+id.String()+"/cancel", nil, cancelation{reason}, &out)
-}
-
-// Shards implements lease.Control.
-func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) (out []lease.Shard, err error) {
-	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}, "limit": {strconv.Itoa(limit)}}
-	if results {
-		q.Set("results", "1")
+	cause := context.Cause(p.ctx)
+	if errors.Is(cause, errStalled) {
+		err = errStalled
+	} else if cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", c.host, cause)
 	}
-	err = c.call(ctx, "GET", "/v1/jobs/"+id.String()+"/shards", q, nil, &out)
-	return out, err
+	return fmt.Errorf("%s: %w: %w", c.host, lease.ErrUnreachable, err)
 }
 
-// Events implements lease.Control.
-func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
-	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
-	switch {
-	case of.Seq != 0:
-		q.Set("of", of.String())
-	case of.Job != 0:
-		q.Set("of", of.Job.String())
-	}
-	err = c.call(ctx, "GET", "/v1/events", q, nil, &out)
-	return out, err
+// touching tells a request's patience that bytes came.
+type touching struct {
+	io.Reader
+	p *patience
 }
 
-// Workers implements lease.Control.
-func (c *Client) Workers(ctx context.Context) (out []lease.Worker, err error) {
-	err = c.call(ctx, "GET", "/v1/workers", nil, nil, &out)
-	return out, err
-}
-
-// Verify implements lease.Control.
-func (c *Client) Verify(ctx context.Context) (out []lease.Problem, err error) {
-	err = c.call(ctx, "GET", "/v1/verify", nil, nil, &out)
-	return out, err
-}
-
-// Exchange implements lease.Control.
-func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	err = c.call(ctx, "POST", "/v1/exchange", nil, x, &out)
-	return out, err
-}
-
-// Heartbeat implements lease.Control.
-func (c *Client) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten, err error) {
-	err = c.call(ctx, "POST", "/v1/heartbeat", nil, b, &out)
-	return out, err
-}
-
-// PutBlob implements lease.Control.
-func (c *Client) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if size == 0 {
-		r = http.NoBody
-	}
-	resp, err := c.send(ctx, "PUT", "/v1/blobs/"+d.String(), nil, r, size, "application/octet-stream")
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
-
-// Blob implements lease.Control. Reading to the end tells, by an error, when the
-// bytes are not those of the digest.
-func (c *Client) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	resp, err := c.send(ctx, "GET", "/v1/blobs/"+d.String(), nil, nil, 0, "")
-	if err != nil {
-		return nil, 0, err
-	}
-	if resp.ContentLength < 0 {
-		return nil, 0, errors.Join(fmt.Errorf("blob %v: an answer of unknown length: %w", d, lease.ErrDigest), resp.Body.Close())
-	}
-	return &checkedBody{resp.Body, sha256.New(), d}, resp.ContentLength, nil
-}
-
-// checkedBody compares the bytes read with their digest.
-type checkedBody struct {
-	io.ReadCloser
-	h hash.Hash
-	d lease.Digest
-}
-
-func (b *checkedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.h.Write(p[:n])
-	if errors.Is(err, io.EOF) && lease.Digest(b.h.Sum(nil)) != b.d {
-		err = fmt.Errorf("blob %v: %w", b.d, lease.ErrDigest)
-	}
-	return n, err
+func (t *touching) Read(p []byte) (int, error) {
+	t.p.touch()
+	return t.Reader.Read(p)
 }

@@ -1,55 +1,98 @@
 // Package api is the wire between a control plane and everybody else: a handler
-// over a lease.Control, and a client that is one. What follows is the protocol.
+// over a lease.Control, and a client that is one. This page is the protocol.
 //
 // # Requests
 //
-// HTTP/1.1 or later. Each request but GET /healthz, which answers "ok", carries
+// HTTP/1.1, paths below /v1. Every request carries "Authorization: Bearer TOKEN";
+// without a token that is known, every path and method but GET /healthz (which
+// answers "ok\n") gets the same 401, and the body is not read. A JSON body has
+// "Content-Type: application/json", at most 4 MiB ([MaxBody]) and is read
+// strictly (package wire): an unknown, repeated or miscased name refuses the
+// request, as does an unknown or repeated query parameter. Content-Encoding is
+// refused. The Host must be a loopback name or one that the server was given;
+// requests that a browser marks as cross-origin are refused.
 //
-//	Authorization: Bearer TOKEN
-//	Macbatch-Protocol: 1
+//	method and path                  role              query                body             answer
+//	POST /v1/jobs                    submitter                              lease.Submission {"id":JOB}
+//	GET  /v1/jobs                    reader            before=JOB limit=N                    {"jobs":[lease.Job…]}
+//	GET  /v1/jobs/JOB                reader                                                  lease.Job
+//	POST /v1/jobs/JOB/cancel         submitter                              {"reason":TEXT}  204
+//	GET  /v1/jobs/JOB/shards         reader            after=N limit=N      -                {"shards":[lease.Shard…]}
+//	                                                   results=1
+//	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
+//	                                                   after=N limit=N
+//	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
+//	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
+//	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
+//	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
+//	PUT  /v1/blobs/DIGEST            worker, submitter                      the bytes        204
+//	GET  /v1/blobs/DIGEST            worker, reader                                          the bytes
 //
-// A request without a known token gets 401 and the same body on every path,
-// before its own body is read. Bodies of POST are one JSON value of type
-// application/json and are read strictly: unknown, doubled and differently cased
-// keys, trailing data, invalid UTF-8 and deep nesting are refused, as is any
-// Content-Encoding. Members are those of the types in package lease; fences and
-// ids are strings, durations integer nanoseconds, blobs travel as bytes.
+// [Routes] is this table for programs. A role includes those that lease.Actor.May
+// says. The role is the first gate only: what a project's actors may see and
+// change is decided behind it. An unknown path, a wrong method, an unknown id and
+// somebody else's id are one answer, 404.
 //
-//	POST /v1/jobs                         Submission → {"id"}
-//	GET  /v1/jobs?before=&limit=          → [Job], newest first
-//	GET  /v1/jobs/{job}                   → Job
-//	POST /v1/jobs/{job}/cancel            {"reason"} → {}
-//	GET  /v1/jobs/{job}/shards?after=&limit=&results=1   → [Shard]
-//	GET  /v1/events?of=JOB|SHARD&after=&limit=           → [Event]
-//	GET  /v1/workers                      → [Worker]
-//	GET  /v1/verify                       → [Problem]
-//	POST /v1/exchange                     Exchange → Exchanged
-//	POST /v1/heartbeat                    Beat → Beaten
-//	PUT  /v1/blobs/{digest}               bytes, with Content-Length → {}
-//	GET  /v1/blobs/{digest}               → bytes
+// The bodies are the JSON of the Go types named. A job's id is text such as
+// "htb2k-1", a shard's "htb2k-1/3", a fence a decimal number as text, a digest 64
+// hexadecimal digits, an instant RFC 3339 text, a duration (…_ns) an integer of
+// nanoseconds. Lists may hold fewer rows than the limit: a page is the last one
+// when it is empty.
 //
-// Lists hold at most lease.MaxPage rows, and fewer when they are large; the next
-// page begins after the last row of this one; an empty list is the end.
+// A blob's length is announced (Content-Length); its last byte makes it count,
+// its digest is checked at both ends. An answer that ends early is no answer.
+//
+// # Reports
+//
+// An exchange answers with one verdict for each report, in order: accepted,
+// duplicate, conflict, stale, invalid (all durable: forget the report),
+// need_blobs (upload what is missing, report again) and denied (keep it). The
+// digest of an inline result is that of its bytes as they stand in the body:
+// results are sent without white space between their tokens. wait_ns is at most
+// 20 s; more is taken as 20 s.
 //
 // # Errors
 //
-// An error is {"error":{"code","message"}}; codes and statuses are those of
-// package wire. 404 tells equally of what is not there and of what is not the
-// caller's. After 503, outcome_unknown and a broken connection the change may or
-// may not have been made: ask again. That is safe for every request: an exchange
-// repeated under its number gets the same open grants, a repeated report the
-// verdict "duplicate", a repeated upload is skipped, and a submission is repeated
-// under its key. 507 changed nothing; try later.
+// {"error":{"code":CODE,"message":TEXT}} with the status of the code. The message
+// is for people. A code stands for an error of package lease:
 //
-// # Limits
+//	400 malformed         ErrMalformed       cannot be read; never try again
+//	401 unauthorized      ErrUnauthorized
+//	403 forbidden         ErrForbidden       the role lacks it, or the Host or Origin is strange
+//	404 not_found         ErrNotFound        not there, or not the caller's
+//	409 key_reused        ErrKeyReused
+//	409 twin              ErrTwin
+//	409 fenced, duplicate, conflict, not_allowed
+//	413 too_large         ErrTooLarge        split it
+//	422 invalid           ErrInvalid         reads well, cannot be
+//	422 digest            ErrDigest          upload again
+//	500 internal          ErrUnknownOutcome  a fault of the server, in its log
+//	502 unreachable       ErrUnreachable     the server is stopping
+//	503 outcome_unknown   ErrUnknownOutcome  ask again to learn it
+//	507 full              ErrFull            nothing changed; later
 //
-// Submissions 256 KiB, exchanges 32 MiB and lease.MaxReports reports, heartbeats
-// 1 MiB. An exchange waits for work no longer than lease.MaxWait. A request ends
-// after a minute, a stream when nothing moves for as long.
+// An answer without the protocol's header, or one that cannot be read, is
+// somebody else's (a portal, a proxy): ErrUnreachable.
+//
+// # Trying again
+//
+// The client tries nothing again by itself, but for what net/http does with a
+// GET on a kept connection that turned out dead. Callers try again after
+// ErrUnreachable, ErrUnknownOutcome and ErrFull, after a wire.Backoff. All is
+// safe to repeat: a submission by its key, an exchange by its request number and
+// its reports by fence and digest, the rest because it says what shall be.
+//
+// # Time
+//
+// A body and an answer may stand still for 30 s and must on the whole move at 16
+// KiB/s. A client waits 45 s for an answer beyond the wait it asked for, 10 min
+// for a verification, and 60 s for further bytes.
 //
 // # Versions
 //
-// Routes begin with /v1. A request in a protocol version that is not spoken gets
-// 400. Fields may be added to answers within a version only together with a new
-// version number, since both sides refuse what they do not know.
+// Both ends send "Macbatch-Protocol: 1". A request with another version is
+// malformed, one without is taken as this version. Readers are strict, so every
+// new field, route or value of an enumeration is a new version. The recipe: raise
+// [Protocol], let the handler accept the former version too and leave out of its
+// answers what that version lacks, and keep testdata/protocol.golden of both.
 package api

@@ -1,14 +1,16 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
+	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,199 +18,253 @@ import (
 	"macbatch/lease/wire"
 )
 
-// Options of a handler. Authenticate and Control are required.
+// Protocol is the version of the protocol, and Header where both ends state it.
+const (
+	Protocol = "1"
+	Header   = "Macbatch-Protocol"
+)
+
+// Limits of what a handler reads.
+const (
+	MaxBody     = 4 << 20 // bytes of a JSON body
+	MaxBlob     = 4 << 30 // bytes of a blob, unless Options say otherwise
+	maxToken    = 1 << 10
+	maxHeader   = 16 << 10
+	idleTimeout = 2 * time.Minute // longer than a client keeps a connection
+)
+
+// Options are what a handler needs. The first two must be set.
 type Options struct {
-	// Authenticate returns whose token it is, or lease.ErrUnauthorized.
+	// Authenticate tells whose token it is, or lease.ErrUnauthorized.
 	Authenticate func(token string) (lease.Actor, error)
-
-	// Control returns the control plane as an actor sees it.
+	// Control returns the control plane bound to an actor. It enforces scope.
 	Control func(lease.Actor) lease.Control
-
-	Hosts []string // names and addresses that a Host header may carry, without port
-	Log   *slog.Logger
+	// Hosts are the names, without port, by which clients may call this host,
+	// beside those of the loopback.
+	Hosts   []string
+	MaxBlob int64        // 0: MaxBlob
+	Log     *slog.Logger // nil: none
 }
 
 type handler struct {
 	Options
 	mux    *http.ServeMux
-	cross  *http.CrossOriginProtection
-	routes map[string]Route // by "METHOD PATTERN"
+	origin *http.CrossOriginProtection
 }
 
 // NewHandler serves the protocol.
 func NewHandler(o Options) http.Handler {
+	if o.Authenticate == nil || o.Control == nil {
+		panic("api: handler without Authenticate or Control")
+	}
+	o.Hosts = append([]string{"localhost", "127.0.0.1", "::1"}, o.Hosts...)
+	for i, h := range o.Hosts {
+		o.Hosts[i] = strings.ToLower(h)
+	}
+	if o.MaxBlob == 0 {
+		o.MaxBlob = MaxBlob
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{Options: o, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), routes: map[string]Route{}}
-	for _, rt := range Routes() {
-		p := rt.Method + " " + rt.Pattern
-		h.routes[p] = rt
-		h.mux.Handle(p, operation(rt))
+	h := &handler{Options: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	for _, rt := range routes {
+		h.mux.HandleFunc(rt.Method+" "+rt.Pattern, func(_ http.ResponseWriter, r *http.Request) {
+			callOf(r).serve(r, rt)
+		})
 	}
+	h.mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { callOf(r).fail(lease.ErrNotFound) })
 	return h
 }
 
-// NewServer returns a server with the limits that a slow or hostile client needs.
-func NewServer(h http.Handler) *http.Server {
+// NewServer returns a server for a handler: it waits for no header and no idle
+// client for ever, while the handler sets the deadlines of bodies and answers by
+// what is asked. HTTP/1.1 only, as the clients. A nil log is none.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler:                      h,
+		ReadHeaderTimeout:            10 * time.Second,
+		IdleTimeout:                  idleTimeout,
+		MaxHeaderBytes:               maxHeader,
+		DisableGeneralOptionsHandler: true, // "OPTIONS *" needs a token like the rest
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Protocols:                    http1,
 	}
 }
 
+// ServeHTTP decides who asks before it looks at what is asked, and that before
+// it reads a body.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	head := w.Header()
-	head.Set("Cache-Control", "no-store")
-	head.Set("X-Content-Type-Options", "nosniff")
-	if !h.knownHost(r.Host) {
-		wire.WriteError(w, fmt.Errorf("host %q is not this server's: %w", r.Host, lease.ErrMalformed))
-		return
-	}
+	c := newCall(h, w, r)
+	header := c.w.Header()
+	header.Set(Header, Protocol)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	defer c.end(r)
 	if r.URL.Path == "/healthz" && r.Method == http.MethodGet {
-		_, _ = io.WriteString(w, "ok\n") // whoever asked has gone
+		c.route = "GET /healthz"
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+		c.w.Write([]byte("ok\n")) //nolint:errcheck // whoever asked has gone
 		return
 	}
-	rec := &recorder{ResponseWriter: w}
-	actor, pattern := lease.Actor{}, ""
-	defer func() {
-		if p := recover(); p != nil {
-			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(p)
-			}
-			h.Log.Error("panic", "route", pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			if rec.status == 0 {
-				wire.WriteError(rec, errors.New("panic"))
-			}
-		}
-		h.Log.Info("request", "method", r.Method, "route", pattern, "status", rec.status, "ms", time.Since(began).Milliseconds(), "actor", string(actor.ID))
-	}()
-	if err := h.answer(rec, r, &actor, &pattern); err != nil {
-		if rec.status != 0 {
-			panic(http.ErrAbortHandler)
-		}
-		if status := wire.Status(err); status >= http.StatusInternalServerError && r.Context().Err() == nil {
-			h.Log.Error("request failed", "route", pattern, "error", err)
-		}
-		wire.WriteError(rec, err)
+	if err := h.admit(c, r); err != nil {
+		c.fail(err)
+		return
 	}
+	if p := r.URL.EscapedPath(); path.Clean(p) != p {
+		c.fail(lease.ErrNotFound) // the mux would redirect it
+		return
+	}
+	h.mux.ServeHTTP(c.w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
-// answer lets a request through the gates, in the order in which they may tell
-// the caller something: nothing is told, and no body read, before the credential.
-func (h *handler) answer(w *recorder, r *http.Request, actor *lease.Actor, pattern *string) error {
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		return lease.ErrUnauthorized
+// admit says who asks, or why it is not to be known.
+func (h *handler) admit(c *call, r *http.Request) error {
+	if !slices.Contains(h.Hosts, hostname(r.Host)) {
+		// A name that somebody else's DNS points here.
+		return fmt.Errorf("host %.100q is not among this server's names: %w", r.Host, lease.ErrForbidden)
 	}
-	a, err := h.Authenticate(token)
+	if err := h.origin.Check(r); err != nil {
+		return fmt.Errorf("%w: %w", err, lease.ErrForbidden)
+	}
+	token, err := bearer(r)
 	if err != nil {
 		return err
 	}
-	*actor = a
-	if err := h.cross.Check(r); err != nil {
-		return fmt.Errorf("request from another origin: %w", lease.ErrForbidden)
+	if c.actor, err = h.Authenticate(token); err != nil {
+		return err
 	}
-	if v := r.Header.Get(versionHeader); v != "" && v != Version {
-		return fmt.Errorf("protocol version %q: only %s is spoken here: %w", v, Version, lease.ErrMalformed)
+	if v := r.Header.Values(Header); len(v) > 1 || len(v) == 1 && v[0] != Protocol {
+		return fmt.Errorf("protocol %.100q is not spoken here, but %q is: %w", v, Protocol, lease.ErrMalformed)
 	}
-	_, p := h.mux.Handler(r)
-	rt, ok := h.routes[p]
-	if !ok {
-		return lease.ErrNotFound
-	}
-	*pattern = p
-	if rt.Role != "" && !a.May(rt.Role) {
-		return fmt.Errorf("%s as %s: %w", p, a.Role, lease.ErrForbidden)
-	}
-	if r.Header.Get("Content-Encoding") != "" {
-		return fmt.Errorf("content encoding %q is not taken: %w", r.Header.Get("Content-Encoding"), lease.ErrMalformed)
-	}
-	if r.Method == http.MethodPost {
-		if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-			return fmt.Errorf("content type %q: must be application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
-		}
-	}
-	h.deadlines(w, r, rt)
-	w.control = h.Control(a)
-	h.mux.ServeHTTP(w, r)
-	return w.err
+	return nil
 }
 
-// operation is a route behind the gates. The mux has filled in the path's values.
-func operation(rt Route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		rec, ok := w.(*recorder)
-		if !ok {
-			panic("api: an operation is served by its handler only")
-		}
-		var out any
-		if out, rec.err = rt.serve(rec.control, rec, r); rec.err == nil && out != nil {
-			rec.err = wire.WriteJSON(rec, http.StatusOK, out)
-		}
+func bearer(r *http.Request) (string, error) {
+	v := r.Header.Values("Authorization")
+	if len(v) != 1 {
+		return "", lease.ErrUnauthorized
 	}
+	scheme, token, _ := strings.Cut(v[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+		return "", lease.ErrUnauthorized
+	}
+	return token, nil
 }
 
-// deadlines bounds how long a request may take: the whole of it, or, of a
-// stream, each of its steps. Not every server under test knows deadlines.
-func (h *handler) deadlines(w *recorder, r *http.Request, rt Route) {
-	c := http.NewResponseController(w.ResponseWriter)
-	if !rt.stream {
-		_ = c.SetReadDeadline(time.Now().Add(requestTime))
-		_ = c.SetWriteDeadline(time.Now().Add(requestTime))
+// hostname is a Host header without its port and brackets, in lower case.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	} else if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	return strings.ToLower(host)
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
+
+// call is one request being answered.
+type call struct {
+	h       *handler
+	w       *answer
+	body    *body
+	actor   lease.Actor
+	control lease.Control
+	route   string
+	begun   time.Time
+}
+
+func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
+	c := &call{h: h, begun: time.Now(), w: &answer{ResponseWriter: w}, body: &body{Reader: r.Body}}
+	c.w.control = http.NewResponseController(w)
+	c.body.control = c.w.control
+	if r.Body == http.NoBody {
+		c.body.err = io.EOF
+	} else {
+		// Even what is refused unread may be drained a little.
+		c.w.control.SetReadDeadline(c.begun.Add(grace)) //nolint:errcheck // a connection without deadlines: a recorder's
+	}
+	return c
+}
+
+// serve answers a request that is somebody's and has a route.
+func (c *call) serve(r *http.Request, rt route) {
+	c.route = rt.Method + " " + rt.Pattern
+	if !slices.ContainsFunc(rt.Roles, c.actor.May) {
+		c.fail(fmt.Errorf("%s: %w", c.route, lease.ErrForbidden))
 		return
 	}
-	_ = c.SetWriteDeadline(time.Time{})
-	_ = c.SetReadDeadline(time.Time{})
-	r.Body = &steppedBody{ReadCloser: r.Body, c: c}
-	w.c = c
-}
-
-func (h *handler) knownHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if v := r.Header.Get("Content-Encoding"); v != "" {
+		c.fail(fmt.Errorf("content encoding %.100q is not accepted: %w", v, lease.ErrMalformed))
+		return
 	}
-	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return true
-	}
-	for _, n := range h.Hosts {
-		if strings.EqualFold(host, n) {
-			return true
+	c.control = c.h.Control(c.actor)
+	out, err := rt.serve(c, r)
+	switch {
+	case err != nil && r.Context().Err() != nil && c.body.broken() == nil:
+		wire.WriteError(c.w, lease.ErrUnreachable)
+		c.w.status = statusGone
+	case err != nil:
+		c.fail(err)
+	case c.w.status != 0: // it streamed
+	case out == nil:
+		c.w.WriteHeader(http.StatusNoContent)
+	default:
+		if err := wire.WriteJSON(c.w, http.StatusOK, out); err != nil {
+			c.fail(err)
 		}
 	}
-	return false
 }
 
-// recorder is one request under way: who asks, and how it was answered. It moves
-// the deadline of a stream's writes.
-type recorder struct {
-	http.ResponseWriter
-	control lease.Control
-	status  int
-	err     error
-	c       *http.ResponseController
-}
+// statusGone stands in the log for a caller who did not wait for the answer.
+const statusGone = 499
 
-func (w *recorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(b []byte) (int, error) {
-	if w.c != nil {
-		_ = w.c.SetWriteDeadline(time.Now().Add(streamIdle))
+// fail answers with an error. What no table knows is this program's fault and
+// goes into the log.
+func (c *call) fail(err error) {
+	if c.body.unread() {
+		c.w.Header().Set("Connection", "close") // rather than read it
 	}
-	return w.ResponseWriter.Write(b)
+	if wire.Status(err) >= http.StatusInternalServerError {
+		c.h.Log.Error("request failed", "route", c.route, "actor", c.actor.ID, "error", err)
+	}
+	wire.WriteError(c.w, err)
 }
 
-// steppedBody gives each read of a stream its own deadline.
-type steppedBody struct {
-	io.ReadCloser
-	c *http.ResponseController
+// end turns a panic into an answer, and logs the request.
+func (c *call) end(r *http.Request) {
+	abort := false
+	if p := recover(); p != nil {
+		if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			c.h.Log.Error("panic", "route", c.route, "panic", p, "stack", string(debug.Stack()))
+		}
+		// Half an answer must not look whole.
+		if abort = c.w.status != 0; !abort {
+			c.w.Header().Set("Connection", "close")
+			wire.WriteError(c.w, errPanic)
+		}
+	}
+	level := slog.LevelDebug
+	if c.w.status >= 400 {
+		level = slog.LevelInfo
+	}
+	c.h.Log.Log(r.Context(), level, "request", "method", clipMethod(r.Method), "route", c.route, "status", c.w.status,
+		"ms", time.Since(c.begun).Milliseconds(), "actor", c.actor.ID)
+	if abort {
+		panic(http.ErrAbortHandler)
+	}
 }
 
-func (b *steppedBody) Read(p []byte) (int, error) {
-	_ = b.c.SetReadDeadline(time.Now().Add(streamIdle))
-	return b.ReadCloser.Read(p)
-}
+var errPanic = errors.New("panic")
+
+// clipMethod bounds what a stranger can write into the log.
+func clipMethod(m string) string { return m[:min(len(m), 16)] }

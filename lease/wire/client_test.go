@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,12 +54,21 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 	}
 }
 
+// proxied counts requests to the proxy that the environment names. The variables
+// are read once in a process, so they are set before anything else.
+var proxied atomic.Int32
+
+func TestMain(m *testing.M) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
+		os.Setenv(name, proxy.URL)
+	}
+	code := m.Run()
+	proxy.Close()
+	os.Exit(code)
+}
+
 func TestClientKnowsNoProxy(t *testing.T) {
-	var hits atomic.Int32
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
-	defer proxy.Close()
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	t.Setenv("http_proxy", proxy.URL)
 	c := wire.NewClient(wire.ClientOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -71,7 +81,7 @@ func TestClientKnowsNoProxy(t *testing.T) {
 		resp.Body.Close()
 		t.Fatalf("Do = %s from nowhere", resp.Status)
 	}
-	if hits.Load() != 0 {
+	if proxied.Load() != 0 {
 		t.Fatal("the proxy of the environment was asked")
 	}
 }

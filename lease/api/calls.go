@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"macbatch/lease"
+	"macbatch/lease/wire"
+)
+
+// Submit implements lease.Control.
+func (c *Client) Submit(ctx context.Context, s lease.Submission) (lease.JobID, error) {
+	var out submitted
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs", json: s}, &out)
+	return out.ID, err
+}
+
+// Job implements lease.Control.
+func (c *Client) Job(ctx context.Context, id lease.JobID) (lease.Job, error) {
+	var out lease.Job
+	err := c.get(ctx, "/v1/jobs/"+id.String(), nil, &out)
+	return out, err
+}
+
+// Jobs implements lease.Control.
+func (c *Client) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
+	q := url.Values{"limit": {strconv.Itoa(limit)}}
+	if before != 0 {
+		q.Set("before", before.String())
+	}
+	var out jobList
+	err := c.get(ctx, "/v1/jobs", q, &out)
+	return out.Jobs, err
+}
+
+// Cancel implements lease.Control.
+func (c *Client) Cancel(ctx context.Context, id lease.JobID, reason string) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs/" + id.String() + "/cancel", json: cancellation{reason}}, nil)
+}
+
+// Shards implements lease.Control.
+func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
+	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}, "limit": {strconv.Itoa(limit)}}
+	if results {
+		q.Set("results", "1")
+	}
+	var out shardList
+	err := c.get(ctx, "/v1/jobs/"+id.String()+"/shards", q, &out)
+	return out.Shards, err
+}
+
+// Events implements lease.Control.
+func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, limit int) ([]lease.Event, error) {
+	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
+	switch {
+	case of.Seq != 0:
+		q.Set("of", of.String())
+	case of.Job != 0:
+		q.Set("of", of.Job.String())
+	}
+	var out eventList
+	err := c.get(ctx, "/v1/events", q, &out)
+	return out.Events, err
+}
+
+// Workers implements lease.Control.
+func (c *Client) Workers(ctx context.Context) ([]lease.Worker, error) {
+	var out workerList
+	err := c.get(ctx, "/v1/workers", nil, &out)
+	return out.Workers, err
+}
+
+// Verify implements lease.Control.
+func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
+	var out problemList
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/verify", wait: verifyWait}, &out)
+	return out.Problems, err
+}
+
+// Heartbeat implements lease.Control.
+func (c *Client) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error) {
+	var out lease.Beaten
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/heartbeat", json: b}, &out)
+	return out, err
+}
+
+// reportBytes is how much of reports goes into one request. The rest of MaxBody
+// is for what else an exchange carries.
+const reportBytes = MaxBody * 3 / 4
+
+// Exchange implements lease.Control. Reports too large for one request go ahead
+// in several, each a commit of its own; the last one carries the rest of x. After
+// an error some may be recorded: reporting them again is answered as before.
+func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
+	if len(x.Reports) > lease.MaxReports {
+		return lease.Exchanged{}, fmt.Errorf("exchange of %d reports, over %d: %w", len(x.Reports), lease.MaxReports, lease.ErrTooLarge)
+	}
+	for _, r := range x.Reports {
+		if !wire.Compact(r.Result) {
+			return lease.Exchanged{}, fmt.Errorf("report on shard %v: white space in its result would not arrive: %w", r.Shard, lease.ErrInvalid)
+		}
+	}
+	var verdicts []lease.Judgement
+	for {
+		n := fitting(x.Reports)
+		if n == len(x.Reports) {
+			break
+		}
+		ahead := lease.Exchange{Hello: x.Hello, Reports: x.Reports[:n]}
+		out, err := c.exchange(ctx, ahead)
+		if err != nil {
+			return lease.Exchanged{}, err
+		}
+		verdicts = append(verdicts, out.Verdicts...)
+		x.Reports, x.Wait = x.Reports[n:], 0
+	}
+	out, err := c.exchange(ctx, x)
+	if err != nil {
+		return lease.Exchanged{}, err
+	}
+	out.Verdicts = append(verdicts, out.Verdicts...)
+	return out, nil
+}
+
+func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
+	rq := request{method: http.MethodPost, path: "/v1/exchange", json: x, wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	if err = c.call(ctx, rq, &out); err == nil && len(out.Verdicts) != len(x.Reports) {
+		return lease.Exchanged{}, fmt.Errorf("%s: %d verdicts on %d reports: %w", c.host, len(out.Verdicts), len(x.Reports), lease.ErrUnreachable)
+	}
+	return out, err
+}
+
+// fitting returns how many of the reports go into one request: at least one.
+func fitting(reports []lease.Report) int {
+	size := 0
+	for i, r := range reports {
+		// At most, with every byte of text escaped.
+		size += 512 + len(r.Result) + 6*(len(r.Reason)+len(r.Token)) + 70*len(r.Blobs)
+		if size > reportBytes && i > 0 {
+			return i
+		}
+	}
+	return len(reports)
+}
+
+func (c *Client) get(ctx context.Context, path string, q url.Values, out any) error {
+	return c.call(ctx, request{method: http.MethodGet, path: path, query: q}, out)
+}

@@ -1,0 +1,173 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/api"
+	"macbatch/lease/wire"
+)
+
+const (
+	jobID  = lease.JobID(0x1c9c380<<32 | 1)
+	digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // of "abc"
+)
+
+var (
+	shardID = lease.ShardID{Job: jobID, Seq: 3}
+	instant = time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC)
+	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}}
+	abc     = must(lease.ParseDigest(digest))
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// fake answers with fixed values and keeps what it was asked.
+type fake struct {
+	mu    sync.Mutex
+	asked []any
+	err   error
+	wait  chan struct{} // exchange waits for it, or for its caller to go
+
+	blobs     func() (io.ReadCloser, int64, error)
+	exchanged func(lease.Exchange) lease.Exchanged
+	put       func(context.Context, io.Reader) error
+}
+
+func (f *fake) note(v ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, v...)
+	return f.err
+}
+
+func (f *fake) Submit(_ context.Context, s lease.Submission) (lease.JobID, error) {
+	return jobID, f.note(s)
+}
+
+func (f *fake) Job(_ context.Context, id lease.JobID) (lease.Job, error) {
+	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Actor: "ann", Submitted: instant,
+		State: lease.JobRunning, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
+}
+
+func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
+	j, _ := (&fake{}).Job(ctx, before)
+	return []lease.Job{j}, f.note(before, limit)
+}
+
+func (f *fake) Cancel(_ context.Context, id lease.JobID, reason string) error {
+	return f.note(id, reason)
+}
+
+func (f *fake) Shards(_ context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
+	return []lease.Shard{{ID: shardID, Project: "p", Spec: lease.Spec{Need: lease.Need{Kind: "ocr"}, Payload: json.RawMessage(`[1]`)},
+		State: lease.Done, Fence: 1<<60 + 1, Holder: lease.Holder{Worker: "mac", Actor: "w"}, Delay: time.Second,
+		Result: lease.Result{Digest: abc, Bytes: 3, Inline: json.RawMessage(`"<\u0041>"`)}, Events: 3, Last: 8,
+		Deadline: instant}}, f.note(id, after, limit, results)
+}
+
+func (f *fake) Events(_ context.Context, of lease.ShardID, after uint64, limit int) ([]lease.Event, error) {
+	return []lease.Event{{Seq: 8, Job: jobID, Shard: 3, N: 3, Prev: 7, At: instant, Kind: lease.EventDone, Fence: 1<<60 + 1, Digest: abc, Sum: 1<<64 - 1}},
+		f.note(of, after, limit)
+}
+
+func (f *fake) Workers(context.Context) ([]lease.Worker, error) {
+	return []lease.Worker{{ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Leases: 2}}, f.note()
+}
+
+func (f *fake) Verify(context.Context) ([]lease.Problem, error) {
+	return []lease.Problem{{Kind: "orphan_events", Subject: shardID.String(), Detail: "no row"}}, f.note()
+}
+
+func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
+	if f.wait != nil {
+		select {
+		case <-f.wait:
+		case <-ctx.Done():
+			return lease.Exchanged{}, context.Cause(ctx)
+		}
+	}
+	err := f.note(x)
+	if f.exchanged != nil {
+		return f.exchanged(x), err
+	}
+	out := lease.Exchanged{More: true, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr",
+		Payload: json.RawMessage(`{"b":[1]}`), Needs: []lease.Result{{Digest: abc, Bytes: 3, Blob: true}}, Term: lease.Term}}}
+	for _, r := range x.Reports {
+		out.Verdicts = append(out.Verdicts, lease.Judgement{Shard: r.Shard, Fence: r.Fence, Verdict: lease.NeedBlobs, Missing: []lease.Digest{abc}})
+	}
+	return out, err
+}
+
+func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
+	return lease.Beaten{Lost: []lease.ShardID{shardID}}, f.note(b)
+}
+
+func (f *fake) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+	if f.put != nil {
+		return f.put(ctx, r)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	if lease.DigestOf(b) != d || int64(len(b)) != size {
+		return lease.ErrDigest
+	}
+	return f.note(d, size, string(b))
+}
+
+func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+	if f.blobs != nil {
+		return f.blobs()
+	}
+	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(d)
+}
+
+// authenticate knows one token for each role: its name.
+func authenticate(token string) (lease.Actor, error) {
+	switch r := lease.Role(token); r {
+	case lease.Admin, lease.Submitter, lease.Reader, lease.WorkerRole:
+		return lease.Actor{ID: lease.ActorID("the-" + token), Role: r, Projects: []lease.Project{"p"}}, nil
+	}
+	return lease.Actor{}, fmt.Errorf("token %q: %w", token, lease.ErrUnauthorized)
+}
+
+func newHandler(f *fake) http.Handler {
+	return api.NewHandler(api.Options{Authenticate: authenticate, Control: func(lease.Actor) lease.Control { return f }, Hosts: []string{"Control.Local"}})
+}
+
+// serve runs a server over f and returns its URL.
+func serve(t testing.TB, h http.Handler) string {
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = api.NewServer(h, nil)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func dial(t testing.TB, url, token string) *api.Client {
+	c, err := api.Dial(url, func() string { return token }, api.NewHTTPClient(0, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// readError rebuilds the error that a handler answered with.
+func readError(w *httptest.ResponseRecorder) error { return wire.ReadError(w.Code, w.Body.Bytes()) }

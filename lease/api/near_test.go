@@ -1,0 +1,30 @@
+package api_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"macbatch/lease"
+	"macbatch/lease/api"
+	"macbatch/lease/kv/memkv"
+	"macbatch/lease/leasetest"
+)
+
+// TestControl runs the contract over the wire: client, handler and a real store.
+func TestControl(t *testing.T) {
+	leasetest.TestControl(t, func(t *testing.T) (lease.Control, *leasetest.Fixture) {
+		f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
+		srv := httptest.NewUnstartedServer(nil)
+		srv.Config = api.NewServer(api.NewHandler(api.Options{
+			Authenticate: func(string) (lease.Actor, error) { return leasetest.Admin, nil },
+			Control:      func(lease.Actor) lease.Control { return f.Near() },
+		}), nil)
+		srv.Start()
+		t.Cleanup(srv.Close)
+		c, err := api.Dial(srv.URL, func() string { return "token" }, api.NewHTTPClient(0, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, f
+	})
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// A transfer may stand still for grace, and must on the whole be faster than
+// minRate: a phone's hotspot is, a connection held open for harm is not.
+const (
+	grace   = 30 * time.Second
+	minRate = 16 << 10 // bytes a second
+)
+
+// pace is the instant by which more than n bytes must have moved.
+func pace(begun time.Time, n int64) time.Time {
+	return begun.Add(grace + time.Duration(n)*time.Second/minRate)
+}
+
+// body reads a request's body against the clock. The request keeps its own: the
+// server looks at it to decide whether the connection can be used again.
+type body struct {
+	io.Reader
+	control *http.ResponseController
+	begun   time.Time
+	n       int64
+	err     error // io.EOF: read whole
+}
+
+// Read sets no deadline behind the end: the server, which lifted the last one,
+// then reads on to learn whether the client is still there, as long as it takes.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.begun.IsZero() {
+		b.begun = time.Now()
+	}
+	b.control.SetReadDeadline(pace(b.begun, b.n)) //nolint:errcheck // a connection without deadlines: a recorder's
+	n, err := b.Reader.Read(p)
+	b.n += int64(n)
+	b.err = err
+	return n, err
+}
+
+// unread reports whether the client may still have bytes to send.
+func (b *body) unread() bool { return !errors.Is(b.err, io.EOF) }
+
+// broken returns why the body could not be read, if so.
+func (b *body) broken() error {
+	if errors.Is(b.err, io.EOF) {
+		return nil
+	}
+	return b.err
+}
+
+// answer is a response, written against the clock, that knows its status.
+type answer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	begun   time.Time
+	n       int64
+	status  int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.deadline()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	a.n += int64(len(p))
+	a.deadline()
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *answer) deadline() {
+	if a.begun.IsZero() {
+		a.begun = time.Now()
+	}
+	a.control.SetWriteDeadline(pace(a.begun, a.n)) //nolint:errcheck // a connection without deadlines: a recorder's
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,0 +1,174 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/api"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+var (
+	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Key: "k"}
+	exchange   = lease.Exchange{
+		Hello: worker, Request: 1<<64 - 1, Max: 4, PerKind: map[lease.Kind]int{"ocr": 2, "fetch": 1}, Job: jobID, Wait: 20 * time.Second,
+		Reports: []lease.Report{
+			{Shard: shardID, Fence: 1<<60 + 1, Token: "t", Outcome: lease.OutcomeDone, Digest: abc, Bytes: 11, Result: json.RawMessage(`{"x":"1 2"}`), Blobs: []lease.Digest{abc}},
+			{Shard: shardID, Fence: 2, Token: "u", Outcome: lease.OutcomeFailed, Digest: abc, Class: lease.Permanent, Reason: "no <sound>"},
+		},
+		Releases: []lease.Give{{Shard: shardID, Fence: 3, Reason: "low disk", Delay: time.Minute}},
+	}
+	beat = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5}}}
+)
+
+// operations call each route once, and say what the control plane must be asked.
+var operations = []struct {
+	route string
+	token lease.Role
+	do    func(context.Context, lease.Control) (any, error)
+	asked []any
+}{
+	{"POST /v1/jobs", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) { return c.Submit(ctx, submission) }, []any{submission}},
+	{"GET /v1/jobs", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Jobs(ctx, jobID, 7) }, []any{jobID, 7}},
+	{"GET /v1/jobs", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Jobs(ctx, 0, -1) }, []any{lease.JobID(0), -1}},
+	{"GET /v1/jobs/{job}", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Job(ctx, jobID) }, []any{jobID}},
+	{"POST /v1/jobs/{job}/cancel", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Cancel(ctx, jobID, "no \"need\"")
+	}, []any{jobID, "no \"need\""}},
+	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Shards(ctx, jobID, 1<<32-1, 7, true)
+	}, []any{jobID, uint32(1<<32 - 1), 7, true}},
+	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Shards(ctx, jobID, 0, 0, false)
+	}, []any{jobID, uint32(0), 0, false}},
+	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Events(ctx, shardID, 1<<64-1, 7)
+	}, []any{shardID, uint64(1<<64 - 1), 7}},
+	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Events(ctx, lease.ShardID{Job: jobID}, 0, 7)
+	}, []any{lease.ShardID{Job: jobID}, uint64(0), 7}},
+	{"GET /v1/events", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Events(ctx, lease.ShardID{}, 0, 7)
+	}, []any{lease.ShardID{}, uint64(0), 7}},
+	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
+	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
+	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
+	{"PUT /v1/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.PutBlob(ctx, abc, 3, strings.NewReader("abc"))
+	}, []any{abc, int64(3), "abc"}},
+	{"GET /v1/blobs/{digest}", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		r, n, err := c.Blob(ctx, abc)
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(r)
+		return fmt.Sprintf("%d %s", n, b), errors.Join(err, r.Close())
+	}, []any{abc}},
+}
+
+// recorder writes down what goes over the wire.
+type recorder struct {
+	mu  sync.Mutex
+	out bytes.Buffer
+	rt  http.RoundTripper
+}
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		body = must(io.ReadAll(req.Body))
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := r.rt.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	answer := must(io.ReadAll(resp.Body))
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(&r.out, "> %s %s %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"))
+	for _, line := range []string{string(body), fmt.Sprintf("< %d %s", resp.StatusCode, resp.Header.Get("Content-Type")), string(answer)} {
+		if line != "" {
+			r.out.WriteString(line + "\n")
+		}
+	}
+	r.out.WriteByte('\n')
+	return resp, nil
+}
+
+// TestRoundTrip: what is asked far arrives near, and the other way round; the
+// bytes in between are those of the golden file.
+func TestRoundTrip(t *testing.T) {
+	rec := &recorder{rt: http.DefaultTransport}
+	covered := map[string]bool{}
+	for _, op := range operations {
+		f := &fake{}
+		url := serve(t, newHandler(f))
+		c := must(api.Dial(url, func() string { return string(op.token) }, &http.Client{Transport: rec}))
+		want, err := op.do(t.Context(), &fake{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := op.do(t.Context(), c)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s from afar = %+v, %v; want %+v", op.route, got, err, want)
+		}
+		if !reflect.DeepEqual(f.asked, op.asked) {
+			t.Fatalf("%s asked for %+v, want %+v", op.route, f.asked, op.asked)
+		}
+		covered[op.route] = true
+	}
+	for _, r := range api.Routes() {
+		if !covered[r.Method+" "+r.Pattern] {
+			t.Fatalf("no operation covers %s %s", r.Method, r.Pattern)
+		}
+	}
+	const golden = "testdata/protocol.golden"
+	if *update {
+		if err := os.WriteFile(golden, rec.out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := must(os.ReadFile(golden)); !bytes.Equal(rec.out.Bytes(), want) {
+		t.Fatalf("the wire differs from %s (-update after a decision):\n%s", golden, rec.out.Bytes())
+	}
+}
+
+// TestErrorsKeepTheirSentinel on every route.
+func TestErrorsKeepTheirSentinel(t *testing.T) {
+	f := &fake{}
+	url := serve(t, newHandler(f))
+	for _, want := range []error{
+		lease.ErrNotFound, lease.ErrForbidden, lease.ErrMalformed, lease.ErrInvalid, lease.ErrKeyReused, lease.ErrTwin, lease.ErrFull,
+		lease.ErrUnknownOutcome, lease.ErrTooLarge, lease.ErrDigest, lease.ErrFenced, lease.ErrUnreachable, lease.ErrNotAllowed,
+	} {
+		f.err = fmt.Errorf("do it: %w", want)
+		for _, op := range operations {
+			_, err := op.do(t.Context(), dial(t, url, string(op.token)))
+			if !errors.Is(err, want) {
+				t.Fatalf("%s with %q = %v from afar", op.route, want, err)
+			}
+		}
+	}
+	f.err = errors.New("bug at /secret/path")
+	_, err := dial(t, url, "reader").Job(t.Context(), jobID)
+	if !errors.Is(err, lease.ErrUnknownOutcome) || strings.Contains(err.Error(), "secret") {
+		t.Fatalf("Job with an unknown error = %v, want ErrUnknownOutcome without its text", err)
+	}
+}

@@ -1,0 +1,315 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"macbatch/lease"
+	"macbatch/lease/wire"
+)
+
+// Route is one operation of the protocol.
+type Route struct {
+	Method  string
+	Pattern string       // as net/http's
+	Roles   []lease.Role // any of these, or a role that includes it, may ask
+	Scoped  bool         // what it shows or changes belongs to a project
+}
+
+// route is a Route and what answers it: a value for the body, nil for an empty
+// one, unless it wrote the answer itself.
+type route struct {
+	Route
+	serve func(*call, *http.Request) (any, error)
+}
+
+var (
+	reader    = []lease.Role{lease.Reader}
+	submitter = []lease.Role{lease.Submitter}
+	worker    = []lease.Role{lease.WorkerRole}
+	admin     = []lease.Role{lease.Admin}
+	uploader  = []lease.Role{lease.WorkerRole, lease.Submitter}
+	fetcher   = []lease.Role{lease.WorkerRole, lease.Reader}
+)
+
+// routes is everything there is but /healthz.
+var routes = []route{
+	{Route{"POST", "/v1/jobs", submitter, true}, (*call).submit},
+	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
+	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
+	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
+	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
+	{Route{"GET", "/v1/events", reader, true}, (*call).events},
+	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
+	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
+	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
+	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
+	{Route{"PUT", "/v1/blobs/{digest}", uploader, true}, (*call).putBlob},
+	{Route{"GET", "/v1/blobs/{digest}", fetcher, true}, (*call).blob},
+}
+
+// Routes lists every operation that needs a token.
+func Routes() []Route {
+	list := make([]Route, len(routes))
+	for i, r := range routes {
+		list[i] = r.Route
+		list[i].Roles = slices.Clone(r.Roles)
+	}
+	return list
+}
+
+// The bodies that are no noun of package lease.
+type (
+	submitted struct {
+		ID lease.JobID `json:"id"`
+	}
+	cancellation struct {
+		Reason string `json:"reason"`
+	}
+	jobList struct {
+		Jobs []lease.Job `json:"jobs"`
+	}
+	shardList struct {
+		Shards []lease.Shard `json:"shards"`
+	}
+	eventList struct {
+		Events []lease.Event `json:"events"`
+	}
+	workerList struct {
+		Workers []lease.Worker `json:"workers"`
+	}
+	problemList struct {
+		Problems []lease.Problem `json:"problems"`
+	}
+)
+
+func (c *call) submit(r *http.Request) (any, error) {
+	var s lease.Submission
+	if err := c.decode(r, &s); err != nil {
+		return nil, err
+	}
+	id, err := c.control.Submit(r.Context(), s)
+	return submitted{id}, err
+}
+
+func (c *call) jobs(r *http.Request) (any, error) {
+	q := parseQuery(r, "before", "limit")
+	var before lease.JobID
+	if s := q.get("before"); s != "" {
+		var err error
+		before, err = lease.ParseJobID(s)
+		q.fault(err)
+	}
+	limit := q.int("limit")
+	if q.err != nil {
+		return nil, q.err
+	}
+	list, err := c.control.Jobs(r.Context(), before, limit)
+	return jobList{list}, err
+}
+
+func (c *call) job(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err = cmp.Or(err, parseQuery(r).err); err != nil {
+		return nil, err
+	}
+	j, err := c.control.Job(r.Context(), id)
+	return j, err
+}
+
+func (c *call) cancel(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	var why cancellation
+	if err := c.decode(r, &why); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Cancel(r.Context(), id, why.Reason)
+}
+
+func (c *call) shards(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	q := parseQuery(r, "after", "limit", "results")
+	after, limit := q.uint("after", 32), q.int("limit")
+	results := q.get("results")
+	if results != "" && results != "1" {
+		q.fault(fmt.Errorf("results %.20q: %w", results, lease.ErrMalformed))
+	}
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	list, err := c.control.Shards(r.Context(), id, uint32(after), limit, results == "1")
+	return shardList{list}, err
+}
+
+func (c *call) events(r *http.Request) (any, error) {
+	q := parseQuery(r, "of", "after", "limit")
+	var of lease.ShardID
+	if s := q.get("of"); s != "" {
+		var err error
+		if strings.Contains(s, "/") {
+			of, err = lease.ParseShardID(s)
+		} else {
+			of.Job, err = lease.ParseJobID(s)
+		}
+		q.fault(err)
+	}
+	after, limit := q.uint("after", 64), q.int("limit")
+	if q.err != nil {
+		return nil, q.err
+	}
+	list, err := c.control.Events(r.Context(), of, after, limit)
+	return eventList{list}, err
+}
+
+func (c *call) workers(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	list, err := c.control.Workers(r.Context())
+	return workerList{list}, err
+}
+
+func (c *call) verify(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	list, err := c.control.Verify(r.Context())
+	return problemList{list}, err
+}
+
+func (c *call) exchange(r *http.Request) (any, error) {
+	var x lease.Exchange
+	if err := c.decode(r, &x); err != nil {
+		return nil, err
+	}
+	x.Wait = min(max(x.Wait, 0), lease.MaxWait)
+	out, err := c.control.Exchange(r.Context(), x)
+	return out, err
+}
+
+func (c *call) heartbeat(r *http.Request) (any, error) {
+	var b lease.Beat
+	if err := c.decode(r, &b); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Heartbeat(r.Context(), b)
+	return out, err
+}
+
+func (c *call) putBlob(r *http.Request) (any, error) {
+	d, err := lease.ParseDigest(r.PathValue("digest"))
+	switch {
+	case err != nil:
+		return nil, err
+	case r.ContentLength < 0:
+		return nil, fmt.Errorf("put blob %v: its length must be announced: %w", d, lease.ErrMalformed)
+	case r.ContentLength > c.h.MaxBlob:
+		return nil, fmt.Errorf("put blob %v: %d bytes, over %d: %w", d, r.ContentLength, c.h.MaxBlob, lease.ErrTooLarge)
+	}
+	if err = c.control.PutBlob(r.Context(), d, r.ContentLength, c.body); err != nil && c.body.broken() != nil {
+		err = fmt.Errorf("put blob %v: the body ended early: %w", d, lease.ErrMalformed)
+	}
+	return nil, err
+}
+
+func (c *call) blob(r *http.Request) (any, error) {
+	d, err := lease.ParseDigest(r.PathValue("digest"))
+	if err = cmp.Or(err, parseQuery(r).err); err != nil {
+		return nil, err
+	}
+	blob, size, err := c.control.Blob(r.Context(), d)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close() //nolint:errcheck // only read
+	h := c.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	c.w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil, nil
+	}
+	if _, err := io.CopyN(c.w, blob, size); err != nil {
+		if r.Context().Err() == nil {
+			c.h.Log.Warn("blob cut", "digest", d.String(), "error", err)
+		}
+		panic(http.ErrAbortHandler) // the client must see that it is not whole
+	}
+	return nil, nil
+}
+
+// decode reads a request's JSON body.
+func (c *call) decode(r *http.Request, into any) error {
+	if err := parseQuery(r).err; err != nil {
+		return err
+	}
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || t != "application/json" {
+		return fmt.Errorf("content type %.100q is not application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
+	}
+	if r.ContentLength > MaxBody {
+		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, MaxBody, lease.ErrTooLarge)
+	}
+	err = wire.Decode(c.body, MaxBody, into)
+	if err != nil && c.body.broken() != nil {
+		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
+	}
+	return err
+}
+
+// query is a strict reader of the query: known names, each once. The first fault
+// sticks.
+type query struct {
+	values url.Values
+	err    error
+}
+
+func parseQuery(r *http.Request, names ...string) *query {
+	q := &query{}
+	var err error
+	if q.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		q.err = fmt.Errorf("query: %w", lease.ErrMalformed)
+	}
+	for name, v := range q.values {
+		if !slices.Contains(names, name) || len(v) != 1 {
+			q.fault(fmt.Errorf("query parameter %.100q: unknown or repeated: %w", name, lease.ErrMalformed))
+		}
+	}
+	return q
+}
+
+func (q *query) fault(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+func (q *query) get(name string) string { return q.values.Get(name) }
+
+func (q *query) int(name string) int {
+	s := q.get(name)
+	n, err := strconv.Atoi(s)
+	if s != "" && err != nil {
+		q.fault(fmt.Errorf("%s %.100q: %w", name, s, lease.ErrMalformed))
+	}
+	return n
+}
+
+func (q *query) uint(name string, bits int) uint64 {
+	s := q.get(name)
+	n, err := strconv.ParseUint(s, 10, bits)
+	if s != "" && err != nil {
+		q.fault(fmt.Errorf("%s %.100q: %w", name, s, lease.ErrMalformed))
+	}
+	return n
+}
