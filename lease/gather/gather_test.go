@@ -198,6 +198,9 @@ func TestProgress(t *testing.T) {
 		if err != nil || r.Films+r.Pending != 3 {
 			t.Fatalf("Pass %d = %+v, %v", n, r, err)
 		}
+		if r.Unchanged > 0 {
+			t.Errorf("Pass %d = %+v: it looked at a film again", n, r)
+		}
 		if r.Written == written && n > 0 && len(c.read) > 0 {
 			t.Errorf("Pass %d read %v for nothing", n, c.read)
 		}
@@ -260,7 +263,10 @@ func TestInsideTheRoot(t *testing.T) {
 
 func TestCanceledJob(t *testing.T) {
 	c, out := newControl(), t.TempDir()
-	job := library(t, c, jobA, "films", "w", []movie{{path: "a.mp4", says: "one"}, {path: "b.mp4", says: "two"}, {path: "c.mp4", says: "three"}})
+	job := library(t, c, jobA, "films", "w", []movie{
+		{path: "0.mp4", says: "zero"}, {path: "a.mp4", says: "one"}, {path: "b.mp4", says: "two"}, {path: "c.mp4", says: "three"},
+	})
+	c.rows[jobA][4].State = lease.Leased // the summary of 0
 	c.jobs[jobA].State, c.jobs[jobA].Canceled, c.jobs[jobA].Reason = lease.JobCanceled, true, "changed my mind"
 	rows := c.rows[jobA]
 	c.rows[jobA] = rows[:len(rows)-4] // c was never planned
@@ -268,7 +274,7 @@ func TestCanceledJob(t *testing.T) {
 	b.State, b.Result = lease.Leased, lease.Result{} // and b's row does not yet say so
 	c.rows[jobA][len(c.rows[jobA])-2].State = lease.Leased
 	r := gathered(t, c, job, out)
-	if r.Pending != 0 || r.ByOutcome[Done] != 1 || r.ByOutcome[Canceled] != 2 {
+	if r.Pending != 0 || r.ByOutcome[Done] != 1 || r.ByOutcome[Canceled] != 2 || r.ByOutcome[Partial] != 1 {
 		t.Errorf("Pass = %+v", r)
 	}
 	for _, p := range []inventory.Path{"b.mp4", "c.mp4"} {
