@@ -30,7 +30,7 @@ func (c *Client) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.R
 		err = fmt.Errorf("put blob %v: %w", d, fault) // sooner than the transport's word on it
 	}
 	if resp != nil {
-		resp.Body.Close() //nolint:errcheck // it is empty
+		resp.Body.Close()
 		if err == nil && resp.StatusCode != http.StatusNoContent {
 			err = c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 		}
@@ -93,7 +93,7 @@ func (c *Client) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64
 	p := newPatience(ctx, answerWait)
 	resp, err := c.do(p, request{method: http.MethodGet, path: "/v1/blobs/" + d.String()})
 	if err == nil && (resp.StatusCode != http.StatusOK || resp.ContentLength < 0) {
-		resp.Body.Close() //nolint:errcheck // only read
+		resp.Body.Close()
 		err = c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 	}
 	if err != nil {

@@ -153,13 +153,13 @@ func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 		return nil, c.unreachable(p, err)
 	}
 	if resp.Header.Get(Header) != Protocol {
-		resp.Body.Close() //nolint:errcheck // only read
+		resp.Body.Close()
 		return nil, c.unreachable(p, fmt.Errorf("something else answers there: %s", resp.Status))
 	}
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
 		return resp, nil
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return nil, c.unreachable(p, err)
@@ -181,7 +181,7 @@ func (c *Client) call(ctx context.Context, rq request, out any) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	if out == nil != (resp.StatusCode == http.StatusNoContent) {
 		return c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 	}

@@ -231,7 +231,7 @@ func (c *call) blob(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer blob.Close() //nolint:errcheck // only read
+	defer blob.Close()
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(size, 10))

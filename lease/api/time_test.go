@@ -91,7 +91,7 @@ func silence(t *testing.T, p *pipes, say string, then func(net.Conn)) (time.Dura
 	})
 	b, _ := io.ReadAll(conn)
 	took := time.Since(begun)
-	conn.Close()
+	conn.Close() //nolint:errcheck // the other end is what is tested
 	wg.Wait()
 	return took, string(b)
 }
@@ -302,7 +302,7 @@ func TestSilentServer(t *testing.T) {
 			}
 		}
 		c.Close()
-		p.Close()
+		p.Close() //nolint:errcheck // the other end is what is tested
 		wg.Wait()
 	})
 }

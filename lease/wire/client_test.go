@@ -61,7 +61,7 @@ var proxied atomic.Int32
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
-		os.Setenv(name, proxy.URL)
+		os.Setenv(name, proxy.URL) //nolint:errcheck // these names are valid
 	}
 	code := m.Run()
 	proxy.Close()
