@@ -144,7 +144,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	if s := lines(t, undisturbed)["s.mp4"].Name; s != "s.mp4" || want["s.srt"] != "mine" {
 		t.Fatalf("name of s.mp4 = %q, tree %q", s, want)
 	}
-	for _, mode := range []string{"killed", "once, then again", "once, then anew", "killed, then another job", "once, then another job"} {
+	for _, mode := range []string{"killed", "once, then again", "killed, then another job", "once, then another job"} {
 		t.Run(mode, func(t *testing.T) {
 			steps := 0
 			for n := 1; ; n++ {
