@@ -125,6 +125,9 @@ func (c *command) tell(r gather.Report, out string, took time.Duration) {
 		line += fmt.Sprintf("; %d still under way", r.Pending)
 	}
 	fmt.Fprintln(c.stderr, line)
+	if r.Edited > 0 {
+		fmt.Fprintf(c.stderr, "%s changed by somebody: left as they are\n", plural(uint64(r.Edited), "output"))
+	}
 	switch {
 	case r.Written > 0:
 		fmt.Fprintf(c.stderr, "wrote the results of %s into %s in %s\n", plural(uint64(r.Written), "film"), printable(out), clock(took))

@@ -9,6 +9,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/blob"
+	"macbatch/lease/gather"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/store"
 )
@@ -16,9 +17,11 @@ import (
 func verifyCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name: "verify", Usage: "check a control plane's rows against its ledger",
-		UsageText:   "macbatch verify [--data FOLDER] [--json]",
-		Description: "With --data it reads a store at rest, changing nothing; else it asks the running control plane.",
+		UsageText: "macbatch verify [--data FOLDER | --outputs OUT] [--json]",
+		Description: "With --data it reads a store at rest, changing nothing; with --outputs it compares a folder of\n" +
+			"results with its manifest; else it asks the running control plane.",
 		Flags: append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run"),
+			&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` of gathered results", TakesFile: true},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
 		Action: func(x *cli.Context) error { return c.verify(x) },
 	}
@@ -46,11 +49,18 @@ func (c *command) verify(x *cli.Context) error {
 	if len(problems) > 0 {
 		return &exitError{exitProblems, fmt.Sprintf("verify: %s", plural(uint64(len(problems)), "problem"))}
 	}
-	fmt.Fprintln(c.stderr, "rows and ledger agree")
+	if x.IsSet("outputs") {
+		fmt.Fprintln(c.stderr, "all results are as the manifest says")
+	} else {
+		fmt.Fprintln(c.stderr, "rows and ledger agree")
+	}
 	return nil
 }
 
 func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error) {
+	if out := x.String("outputs"); out != "" {
+		return gather.VerifyOutputs(out)
+	}
 	if !x.IsSet("data") {
 		ctl, err := c.dial(x)
 		if err != nil {
