@@ -6,10 +6,10 @@
 // HTTP/1.1, paths below /v1. Every request carries "Authorization: Bearer TOKEN";
 // without a token that is known, every path and method but GET /healthz (which
 // answers "ok\n") gets the same 401, and the body is not read. A JSON body has
-// "Content-Type: application/json", at most 4 MiB ([MaxBody]) and is read
-// strictly (package wire): an unknown, repeated or miscased name refuses the
-// request, as does an unknown or repeated query parameter. Content-Encoding is
-// refused. The Host must be a loopback name or one that the server was given;
+// "Content-Type: application/json" and at most 256 KiB, a heartbeat 1 MiB, an
+// exchange 4 MiB ([MaxBody]). It is read strictly (package wire): an unknown,
+// repeated or miscased name refuses the request, as does an unknown or repeated
+// query parameter. Content-Encoding is refused. The Host must be a loopback name or one that the server was given;
 // requests that a browser marks as cross-origin are refused.
 //
 //	method and path                  role              query                body             answer

@@ -26,8 +26,10 @@ const (
 
 // Limits of what a handler reads.
 const (
-	MaxBody     = 4 << 20 // bytes of a JSON body
-	MaxBlob     = 4 << 30 // bytes of a blob, unless Options say otherwise
+	MaxBody     = 4 << 20   // bytes of an exchange, the largest JSON body
+	maxBeat     = 1 << 20   // bytes of a heartbeat
+	maxSmall    = 256 << 10 // bytes of any other JSON body
+	MaxBlob     = 4 << 30   // bytes of a blob, unless Options say otherwise
 	maxToken    = 1 << 10
 	maxHeader   = 16 << 10
 	idleTimeout = 2 * time.Minute // longer than a client keeps a connection

@@ -128,7 +128,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	big := `{"reason":"` + strings.Repeat("a", api.MaxBody) + `"}`
+	big := `{"reason":"` + strings.Repeat("a", 256<<10) + `"}`
 	cancel := "/v1/jobs/" + jobID.String() + "/cancel"
 	tests := []struct {
 		name, method, path, body string
@@ -166,8 +166,10 @@ func TestRefusals(t *testing.T) {
 		{"unknown key", "POST", "/v1/jobs", `{"kind":"ocr","project":"p","params":{},"owner":"me"}`, nil, lease.ErrMalformed},
 		{"trailing data", "POST", cancel, `{}{}`, nil, lease.ErrMalformed},
 		{"duplicate key within a result", "POST", "/v1/exchange", `{"reports":[{"result":{"a":1,"a":2}}]}`, nil, lease.ErrMalformed},
-		{"depth", "POST", "/v1/jobs", `{"params":` + strings.Repeat("[", 1<<20) + `}`, nil, lease.ErrMalformed},
+		{"depth", "POST", "/v1/jobs", `{"params":` + strings.Repeat("[", 1<<16) + `}`, nil, lease.ErrMalformed},
 		{"body over the limit", "POST", cancel, big, nil, lease.ErrTooLarge},
+		{"heartbeat over the limit", "POST", "/v1/heartbeat", strings.Repeat(" ", 1<<20+1), nil, lease.ErrTooLarge},
+		{"exchange over the limit", "POST", "/v1/exchange", strings.Repeat(" ", api.MaxBody+1), nil, lease.ErrTooLarge},
 		{"form", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, lease.ErrMalformed},
 		{"plain text", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", "text/plain"}, lease.ErrMalformed},
 		{"no content type", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", ""}, lease.ErrMalformed},

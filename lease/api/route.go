@@ -92,7 +92,7 @@ type (
 
 func (c *call) submit(r *http.Request) (any, error) {
 	var s lease.Submission
-	if err := c.decode(r, &s); err != nil {
+	if err := c.decode(r, maxSmall, &s); err != nil {
 		return nil, err
 	}
 	id, err := c.control.Submit(r.Context(), s)
@@ -130,7 +130,7 @@ func (c *call) cancel(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var why cancellation
-	if err := c.decode(r, &why); err != nil {
+	if err := c.decode(r, maxSmall, &why); err != nil {
 		return nil, err
 	}
 	return nil, c.control.Cancel(r.Context(), id, why.Reason)
@@ -189,7 +189,7 @@ func (c *call) verify(r *http.Request) (any, error) {
 
 func (c *call) exchange(r *http.Request) (any, error) {
 	var x lease.Exchange
-	if err := c.decode(r, &x); err != nil {
+	if err := c.decode(r, MaxBody, &x); err != nil {
 		return nil, err
 	}
 	x.Wait = min(max(x.Wait, 0), lease.MaxWait)
@@ -199,7 +199,7 @@ func (c *call) exchange(r *http.Request) (any, error) {
 
 func (c *call) heartbeat(r *http.Request) (any, error) {
 	var b lease.Beat
-	if err := c.decode(r, &b); err != nil {
+	if err := c.decode(r, maxBeat, &b); err != nil {
 		return nil, err
 	}
 	out, err := c.control.Heartbeat(r.Context(), b)
@@ -248,8 +248,8 @@ func (c *call) blob(r *http.Request) (any, error) {
 	return nil, nil
 }
 
-// decode reads a request's JSON body.
-func (c *call) decode(r *http.Request, into any) error {
+// decode reads a request's JSON body of at most limit bytes.
+func (c *call) decode(r *http.Request, limit int64, into any) error {
 	if err := parseQuery(r).err; err != nil {
 		return err
 	}
@@ -257,10 +257,10 @@ func (c *call) decode(r *http.Request, into any) error {
 	if err != nil || t != "application/json" {
 		return fmt.Errorf("content type %.100q is not application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
 	}
-	if r.ContentLength > MaxBody {
-		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, MaxBody, lease.ErrTooLarge)
+	if r.ContentLength > limit {
+		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, limit, lease.ErrTooLarge)
 	}
-	err = wire.Decode(c.body, MaxBody, into)
+	err = wire.Decode(c.body, limit, into)
 	if err != nil && c.body.broken() != nil {
 		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
 	}
