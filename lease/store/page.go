@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -44,6 +45,11 @@ func (s *Store) nextPage() *command {
 		return t.planPage(p, plan)
 	}
 	return c
+}
+
+// planning reports whether a plan is being added in pages. s.mu is held.
+func (s *Store) planning() bool {
+	return slices.ContainsFunc(s.paging, func(p *page) bool { return !p.plan.IsZero() })
 }
 
 func (t *tx) pageDone() { t.s.paging = t.s.paging[1:] }
@@ -121,6 +127,9 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 	to := min(int(next)+pageRows, len(plan))
 	if j.Canceled {
 		to = int(next)
+		for _, sp := range plan[min(to, len(plan)):] {
+			t.gone = append(t.gone, sp.Inputs...)
+		}
 	}
 	if err := t.addShards(j, plan, base, int(next), to); err != nil {
 		return err

@@ -83,9 +83,10 @@ type Store struct {
 	index   *index
 	present map[lease.Digest]int64 // blobs that are here, and their sizes
 	actors  map[lease.ActorID]*actorRow
-	wake    chan struct{} // closed and replaced when there may be new work
-	paging  []*page       // work that follows in pages
-	beat    time.Time     // when the writer last looked at the clock
+	wake    chan struct{}  // closed and replaced when there may be new work
+	paging  []*page        // work that follows in pages
+	unused  []lease.Digest // blobs to look at once no plan is paging
+	beat    time.Time      // when the writer last looked at the clock
 }
 
 // command is one request to the writer.
@@ -252,11 +253,13 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 	return nil
 }
 
-// loadBlobs lists what is there and removes what nothing has referred to for long.
+// loadBlobs lists what is there and removes what nothing has referred to for
+// long, unless the shards that will are still being added.
 func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 	var orphans []lease.Digest
+	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
+		if !planning && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
 			s.present[d] = size
@@ -448,10 +451,16 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 	return nil, false
 }
 
-// dispose removes blobs that no open shard needs, once that is durable.
+// dispose removes blobs that no open shard needs, once that is durable. While a
+// plan is paging it waits: the shards still to be added may need them.
 func (s *Store) dispose(gone []lease.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unused = append(s.unused, gone...)
+	if s.planning() {
+		return
+	}
+	gone, s.unused = s.unused, nil
 	for _, d := range gone {
 		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
 			continue

@@ -1,0 +1,600 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+	"macbatch/lease/kv/kvtest"
+	"macbatch/lease/kv/memkv"
+	"macbatch/lease/leasetest"
+	"macbatch/lease/store"
+)
+
+var (
+	simSeeds = flag.Int("sim", 30, "lives of a store to simulate")
+	simFirst = flag.Uint64("seed", 0, "the first of their seeds; 0: any")
+)
+
+// world is a store, its workers and what they know of it. One goroutine drives
+// it; only the pages of cancels and plans follow on their own.
+type world struct {
+	*testing.T
+	rnd     *rand.Rand
+	db      *memkv.DB
+	engine  kv.Engine
+	blobs   *leasetest.Blobs
+	clock   *leasetest.Clock
+	store   *store.Store
+	stop    context.CancelFunc
+	ended   chan error
+	faults  bool
+	workers []*player
+	jobs    map[lease.JobID]bool // whether its cancel was acknowledged
+	ends    map[lease.ShardID]lease.State
+	open    map[lease.ShardID]*holding // the newest grant known to anybody
+	count   map[string]int
+}
+
+// player is a worker: what it believes to hold, and all it ever reported.
+type player struct {
+	lease.Hello
+	request uint64
+	unknown bool      // the answer to the newest claim was lost
+	since   time.Time // when that claim was first sent: its leases count from then
+	held    map[lease.ShardID]*holding
+	sent    []lease.Report
+}
+
+// holding is a grant as a worker knows it.
+type holding struct {
+	lease.Grant
+	by       *player
+	until    time.Time // not to be granted to others before
+	over     bool
+	finished bool
+}
+
+// TestLives drives stores through random lives, half of them with commits that fail.
+func TestLives(t *testing.T) {
+	seed := *simFirst
+	if seed == 0 {
+		seed = rand.Uint64() >> 1
+	}
+	total := map[string]int{}
+	for i := range *simSeeds {
+		s := seed + uint64(i)
+		if !t.Run(fmt.Sprint(s), func(t *testing.T) { live(t, s, total) }) {
+			break
+		}
+	}
+	t.Logf("seeds from %d: %v", seed, total)
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "lost answer", "full", "unknown", "takeover", "reused"} {
+		if total[k] == 0 && *simSeeds >= 30 {
+			t.Errorf("no %q in any life", k)
+		}
+	}
+}
+
+func live(t *testing.T, seed uint64, total map[string]int) {
+	w := &world{
+		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
+		faults: seed%2 == 1, jobs: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
+		open: map[lease.ShardID]*holding{}, count: total,
+	}
+	w.start()
+	for _, id := range []lease.WorkerID{"a", "b", "c"} {
+		w.workers = append(w.workers, &player{
+			Hello: lease.Hello{Worker: id, Incarnation: 1, Machine: "of " + string(id), Offer: lease.Offer{Kinds: []lease.Kind{leasetest.Work}, Roots: []string{"nas"}}},
+			held:  map[lease.ShardID]*holding{},
+		})
+	}
+	w.workers[1].Offer.Roots = nil
+	for i := range 120 {
+		w.act()
+		if i%4 == 0 {
+			w.verify()
+		}
+	}
+	w.faults = false
+	w.heal()
+	w.halt()
+	w.verify()
+}
+
+func (w *world) start() {
+	w.db.OnCommit = w.fault
+	w.engine = kvtest.Guard(w.T, w.db)
+	s, err := store.Open(store.Options{
+		Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Now: w.clock.Now, Rand: rand.New(rand.NewPCG(w.rnd.Uint64(), 2)),
+	})
+	for errors.Is(err, kv.ErrFull) || errors.Is(err, kv.ErrUnknownOutcome) {
+		w.db = w.db.Reopen()
+		w.engine = kvtest.Guard(w.T, w.db)
+		s, err = store.Open(store.Options{Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Now: w.clock.Now})
+	}
+	if err != nil {
+		w.Fatalf("open store: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.store, w.stop, w.ended = s, stop, make(chan error, 1)
+	go func() { w.ended <- s.Run(ctx) }()
+	w.Cleanup(stop)
+}
+
+func (w *world) halt() {
+	w.stop()
+	if err := <-w.ended; err != nil && !errors.Is(err, kv.ErrUnknownOutcome) {
+		w.Fatalf("run store: %v", err)
+	}
+}
+
+// restart is another process on what is durable.
+func (w *world) restart() {
+	w.halt()
+	w.count["restart"]++
+	w.db = w.db.Reopen()
+	w.start()
+}
+
+// fault decides how a commit ends. It runs on the writer's goroutine: its dice
+// are the system's.
+func (w *world) fault(int) *memkv.Fault {
+	if !w.faults {
+		return nil
+	}
+	switch rand.IntN(40) {
+	case 0:
+		return &memkv.Fault{Err: kv.ErrFull}
+	case 1:
+		return &memkv.Fault{Err: kv.ErrUnknownOutcome}
+	case 2:
+		return &memkv.Fault{Err: kv.ErrUnknownOutcome, Applied: true}
+	}
+	return nil
+}
+
+func (w *world) ctl() lease.Control { return w.store.As(leasetest.Admin) }
+
+// failed deals with an error that says how the commit ended; others are the test's end.
+func (w *world) failed(what string, err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, lease.ErrFull):
+		w.count["full"]++
+	case errors.Is(err, lease.ErrUnknownOutcome) || errors.Is(err, lease.ErrUnreachable) || errors.Is(err, kv.ErrUnknownOutcome):
+		w.count["unknown"]++
+		w.restart()
+	default:
+		w.Fatalf("%s: %v", what, err)
+	}
+	return true
+}
+
+func (w *world) act() {
+	p := w.workers[w.rnd.IntN(len(w.workers))]
+	switch n := w.rnd.IntN(100); {
+	case n < 8:
+		w.submit()
+	case n < 33:
+		w.claim(p, 1+w.rnd.IntN(4), w.rnd.IntN(8) == 0)
+	case n < 58:
+		w.report(p)
+	case n < 63:
+		w.replay(p)
+	case n < 67:
+		w.release(p)
+	case n < 77:
+		w.beat(p)
+	case n < 79:
+		w.cancel()
+	case n < 82:
+		w.restart()
+	case n < 85: // it dies, and with it what it held in memory
+		p.Incarnation, p.request, p.unknown = p.Incarnation+1, 0, false
+		for _, h := range p.held {
+			h.over = true
+		}
+		clear(p.held)
+	case n < 97:
+		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n < 98: // one is not heard of for long
+		w.pass(lease.Term + lease.Heartbeat)
+	default:
+		w.clock.Advance(time.Hour) // asleep
+		w.touch()
+	}
+}
+
+// pass lets time go by in steps in which the control plane is awake.
+func (w *world) pass(d time.Duration) {
+	for ; d > 0; d -= 10 * time.Second {
+		w.clock.Advance(min(d, 10*time.Second))
+		w.touch()
+	}
+}
+
+func (w *world) touch() {
+	_, err := w.ctl().Exchange(w.Context(), lease.Exchange{})
+	w.failed("exchange", err)
+}
+
+func (w *world) submit() {
+	p := leasetest.Params{Items: 1 + w.rnd.IntN(4), Distinct: fmt.Sprint(w.rnd.IntN(1000))}
+	if w.rnd.IntN(2) == 0 {
+		p.Then = 2
+		p.Sound = w.rnd.IntN(2) == 0
+		p.Reuse = w.rnd.IntN(2) == 0
+	}
+	switch w.rnd.IntN(12) {
+	case 0:
+		p.Then, p.Items, p.Reuse = 255+w.rnd.IntN(4), 1, false
+	case 1:
+		p.Then, p.Items, p.Reuse = 998+w.rnd.IntN(4), 1, false
+	case 2, 3:
+		p.Root = "nas"
+	}
+	sub := lease.Submission{Kind: "test", Params: []byte(fmt.Sprintf(`{"items":%d,"root":%q,"reuse":%v,"then":%d,"sound":%v,"distinct":%q}`,
+		p.Items, p.Root, p.Reuse, p.Then, p.Sound, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1)}
+	id, err := w.ctl().Submit(w.Context(), sub)
+	if w.failed("submit", err) {
+		return
+	}
+	w.jobs[id] = false
+	w.count["job"]++
+}
+
+func (w *world) claim(p *player, n int, lose bool) {
+	if !p.unknown {
+		p.request++
+		p.since = w.clock.Now()
+	}
+	p.unknown = true
+	out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Request: p.request, Max: n, PerKind: map[lease.Kind]int{leasetest.Work: n}})
+	if w.failed("claim", err) {
+		return
+	}
+	if lose {
+		w.count["lost answer"]++
+		return
+	}
+	p.unknown = false
+	for _, g := range out.Grants {
+		w.granted(p, g)
+	}
+}
+
+// tell is a shard's history, for a failure's text.
+func (w *world) tell(id lease.ShardID) (out string) {
+	events, err := w.ctl().Events(w.Context(), id, 0, 100)
+	for _, ev := range events {
+		out += fmt.Sprintf("\n%d %v %s %s %v %s", ev.Seq, ev.At.Format("15:04:05"), ev.Kind, ev.Worker, ev.Fence, ev.Reason)
+	}
+	if err != nil {
+		out += err.Error()
+	}
+	return out
+}
+
+// granted checks a grant against all that is known of earlier ones.
+func (w *world) granted(p *player, g lease.Grant) {
+	w.count["grant"]++
+	if h := w.open[g.Shard]; h != nil {
+		switch {
+		case h.Fence > g.Fence:
+			w.Fatalf("shard %v granted under fence %v after %v", g.Shard, g.Fence, h.Fence)
+		case h.Fence == g.Fence && h.by != p:
+			w.Fatalf("shard %v granted to %s under the fence of %s", g.Shard, p.Worker, h.by.Worker)
+		case h.Fence == g.Fence:
+			return // told again
+		case !h.over && w.clock.Now().Before(h.until):
+			w.Fatalf("shard %v granted to %s while %s holds it for %v:%s", g.Shard, p.Worker, h.by.Worker, h.until.Sub(w.clock.Now()), w.tell(g.Shard))
+		case !h.over:
+			w.count["takeover"]++
+		}
+	}
+	if w.jobs[g.Shard.Job] {
+		w.Fatalf("shard %v granted after its job was canceled", g.Shard)
+	}
+	row := w.row(g.Shard)
+	for _, d := range row.Inputs {
+		if here, _ := w.blobs.Has(d); !here {
+			w.Fatalf("shard %v granted, but its sound is not here:%s", g.Shard, w.tell(g.Shard))
+		}
+	}
+	if len(g.Needs) != len(row.After) {
+		w.Fatalf("shard %v granted with %d results, it waited for %d", g.Shard, len(g.Needs), len(row.After))
+	}
+	h := &holding{Grant: g, by: p, until: p.since.Add(lease.Term)}
+	w.open[g.Shard], p.held[g.Shard] = h, h
+}
+
+func (w *world) row(id lease.ShardID) lease.Shard {
+	for {
+		rows, err := w.ctl().Shards(w.Context(), id.Job, id.Seq-1, 1, false)
+		if w.failed("shards", err) {
+			continue
+		}
+		if len(rows) != 1 || rows[0].ID != id {
+			w.Fatalf("shard %v is not there", id)
+		}
+		return rows[0]
+	}
+}
+
+// any picks one of a worker's holdings.
+func (w *world) any(p *player) *holding {
+	var list []*holding
+	for _, h := range p.held {
+		list = append(list, h)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[w.rnd.IntN(len(list))]
+}
+
+// report tells how an attempt ended: well, badly or not at all truly.
+func (w *world) report(p *player) {
+	h := w.any(p)
+	if h == nil {
+		return
+	}
+	rep := leasetest.Done(h.Grant, fmt.Sprint(h.Shard.Seq), leasetest.SoundOf(h.Shard))
+	switch w.rnd.IntN(20) {
+	case 0, 1:
+		rep = leasetest.Failed(h.Grant, lease.Retryable, "try again")
+	case 2:
+		rep = leasetest.Failed(h.Grant, lease.Permanent, "no film")
+	case 3:
+		rep = leasetest.Bad(h.Grant)
+	case 4:
+		rep.Token = "forged"
+	case 5:
+		rep.Fence, rep.Token = rep.Fence+1, "forged"
+	}
+	if w.rnd.IntN(4) > 0 {
+		w.upload(h.Grant)
+	}
+	w.deliver(p, rep)
+}
+
+func (w *world) upload(g lease.Grant) {
+	b := leasetest.SoundBytes(g.Shard)
+	err := w.ctl().PutBlob(w.Context(), leasetest.SoundOf(g.Shard), int64(len(b)), bytes.NewReader(b))
+	w.failed("put blob", err)
+}
+
+// replay sends an old report again, or another under its fence.
+func (w *world) replay(p *player) {
+	if len(p.sent) == 0 {
+		return
+	}
+	rep := p.sent[w.rnd.IntN(len(p.sent))]
+	if w.rnd.IntN(3) == 0 {
+		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token}, "another")
+	}
+	w.deliver(p, rep)
+}
+
+// deliver sends a report and compares the verdict with what the row demands.
+func (w *world) deliver(p *player, rep lease.Report) {
+	row := w.row(rep.Shard)
+	job, err := w.ctl().Job(w.Context(), rep.Shard.Job)
+	if w.failed("job", err) {
+		return
+	}
+	x := lease.Exchange{Reports: []lease.Report{rep}}
+	if w.rnd.IntN(2) == 0 {
+		x.Hello = p.Hello
+	}
+	sounds := true
+	for _, d := range rep.Blobs {
+		here, _ := w.blobs.Has(d)
+		sounds = sounds && here
+	}
+	out, err := w.ctl().Exchange(w.Context(), x)
+	if w.failed("report", err) {
+		if h := w.open[rep.Shard]; h != nil && h.Fence == rep.Fence {
+			h.over = true // or not: it may have been recorded
+		}
+		return
+	}
+	got := out.Verdicts[0].Verdict
+	w.count[string(got)]++
+	if want := verdict(&row, job.Canceled, &rep, sounds); got != want {
+		w.Fatalf("report %s %v under %v on %+v: verdict %s (%s), want %s", rep.Outcome, rep.Shard, rep.Fence, row, got, out.Verdicts[0].Reason, want)
+	}
+	p.sent = append(p.sent, rep)
+	if got == lease.Accepted || got == lease.InvalidReport || got == lease.Stale {
+		if h := w.open[rep.Shard]; h != nil && h.Fence == rep.Fence {
+			h.over = true
+		}
+		if h := p.held[rep.Shard]; h != nil && h.Fence == rep.Fence {
+			delete(p.held, rep.Shard)
+		}
+	}
+}
+
+// verdict is the table of the design, said again.
+func verdict(row *lease.Shard, canceled bool, rep *lease.Report, sounds bool) lease.Verdict {
+	open := row.State == lease.Leased && !canceled
+	switch {
+	case rep.Fence != row.Fence:
+		return lease.Stale
+	case rep.Token == "forged":
+		return lease.Denied
+	case !open && row.Settled.Fence == rep.Fence && row.Settled.Digest == rep.Digest:
+		return lease.Duplicate
+	case !open && row.Settled.Fence == rep.Fence:
+		return lease.Conflict
+	case !open:
+		return lease.Stale
+	case !sounds:
+		return lease.NeedBlobs
+	case string(rep.Result) == string(leasetest.Bad(lease.Grant{}).Result):
+		return lease.InvalidReport
+	}
+	return lease.Accepted
+}
+
+func (w *world) release(p *player) {
+	h := w.any(p)
+	if h == nil {
+		return
+	}
+	give := lease.Give{Shard: h.Shard, Fence: h.Fence, Reason: "away", Delay: time.Duration(w.rnd.IntN(3)) * time.Minute}
+	_, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Releases: []lease.Give{give}})
+	h.over = true
+	if !w.failed("release", err) {
+		delete(p.held, h.Shard)
+	}
+}
+
+func (w *world) beat(p *player) {
+	b := lease.Beat{Hello: p.Hello}
+	for _, h := range p.held {
+		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running})
+	}
+	out, err := w.ctl().Heartbeat(w.Context(), b)
+	if w.failed("heartbeat", err) {
+		return
+	}
+	for _, h := range p.held {
+		h.until = w.clock.Now().Add(lease.Term)
+	}
+	for _, id := range out.Lost {
+		if h := p.held[id]; !h.over && !w.jobs[id.Job] && w.open[id] == h && w.row(id).Fence == h.Fence && w.row(id).State == lease.Leased {
+			w.Fatalf("%s was told that it lost %v", p.Worker, id)
+		}
+		p.held[id].over = true
+		delete(p.held, id)
+	}
+}
+
+func (w *world) cancel() {
+	for id, canceled := range w.jobs {
+		if canceled {
+			continue
+		}
+		job, err := w.ctl().Job(w.Context(), id)
+		if w.failed("job", err) || job.State.Terminal() {
+			continue
+		}
+		if !w.failed("cancel", w.ctl().Cancel(w.Context(), id, "enough")) {
+			w.jobs[id] = true
+			w.count["cancel"]++
+		}
+		return
+	}
+}
+
+// verify holds rows against the ledger, and ends against what they were.
+func (w *world) verify() {
+	w.Helper()
+	problems, err := store.Check(w.db.Reopen(), w.blobs)
+	if err != nil {
+		w.Fatalf("verify: %v", err)
+	}
+	for _, p := range problems {
+		w.Errorf("verify: %s %s: %s", p.Kind, p.Subject, p.Detail)
+	}
+	if w.Failed() {
+		w.FailNow()
+	}
+}
+
+// heal is one able worker and time: every job ends.
+func (w *world) heal() {
+	p := &player{
+		Hello: lease.Hello{Worker: "healer", Incarnation: 1, Machine: "m", Offer: lease.Offer{Kinds: []lease.Kind{leasetest.Work}, Roots: []string{"nas"}}},
+		held:  map[lease.ShardID]*holding{},
+	}
+	if w.rnd.IntN(2) == 0 { // one that was here before, and goes on
+		p = w.workers[0]
+	}
+	for range 400 {
+		w.claim(p, 1000, false)
+		w.beat(p)
+		var x lease.Exchange
+		for _, h := range p.held {
+			x.Reports = append(x.Reports, leasetest.Done(h.Grant, "healed", leasetest.SoundOf(h.Shard)))
+		}
+		if len(x.Reports) == 0 {
+			if w.settled() {
+				w.tally()
+				return
+			}
+			w.pass(30 * time.Second)
+			continue
+		}
+		w.upload(lease.Grant{})
+		x.Hello = p.Hello
+		x.Reports = x.Reports[:min(len(x.Reports), lease.MaxReports)]
+		out, err := w.ctl().Exchange(w.Context(), x)
+		if err != nil {
+			w.Fatalf("heal: %v", err)
+		}
+		for _, v := range out.Verdicts {
+			if v.Verdict == lease.NeedBlobs {
+				continue
+			}
+			if h := w.open[v.Shard]; h != nil {
+				h.over = true
+			}
+			delete(p.held, v.Shard)
+		}
+	}
+	for id := range w.jobs {
+		job, _ := w.ctl().Job(w.Context(), id)
+		if job.State.Terminal() && job.Shards.Open() == 0 {
+			continue
+		}
+		rows, _ := w.ctl().Shards(w.Context(), id, 0, 10, false)
+		w.Errorf("job %v does not end: %+v\n%+v", id, job, rows)
+	}
+	w.FailNow()
+}
+
+func (w *world) settled() bool {
+	for before := lease.JobID(0); ; {
+		jobs, err := w.ctl().Jobs(w.Context(), before, 100)
+		if err != nil {
+			w.Fatalf("jobs: %v", err)
+		}
+		for _, j := range jobs {
+			if !j.State.Terminal() || j.Shards.Open() > 0 || j.Plans > 0 {
+				return false
+			}
+			before = j.ID
+		}
+		if len(jobs) == 0 {
+			return true
+		}
+	}
+}
+
+// tally looks at what is left when all has ended.
+func (w *world) tally() {
+	for id := range w.jobs {
+		rows, err := w.ctl().Shards(w.Context(), id, 0, 1000, false)
+		if err != nil {
+			w.Fatalf("shards: %v", err)
+		}
+		for _, r := range rows {
+			w.count["shard"]++
+			w.count[r.State.String()]++
+			if !r.From.IsZero() {
+				w.count["reused"]++
+			}
+		}
+	}
+}
