@@ -84,7 +84,7 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 	}
 	w.hello, w.actor, w.seen = h, actor, now
 	if claims {
-		w.request = max(w.request, request)
+		w.request, w.claimed = max(w.request, request), now
 	}
 	return nil
 }
@@ -298,28 +298,31 @@ func (t *tx) claimAgain(w *workerSeen, x *lease.Exchange, out *lease.Exchanged) 
 // time, to a worker that holds nothing else. done: the worker gets nothing more.
 func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) (done bool, err error) {
 	ix := t.s.index
-	for id := range w.leases {
+	held := 0
+	for id, l := range w.leases {
+		if l.lapsed {
+			continue // the worker does not know of it, or it would have renewed it
+		}
+		held++
 		if sh, err := t.shard(id); err != nil {
 			return false, err
 		} else if sh.Suspect() {
 			return true, nil // it is alone with a suspect now
 		}
 	}
-	tk, ok := firstSuspect(ix, x, &actor)
+	tk, ok := firstSuspect(ix, x, &actor, func(k lease.Kind) bool { return held > 0 || left[k] > 0 })
 	if !ok {
 		if ix.alone == x.Worker {
 			ix.alone = ""
 		}
 		return false, nil
 	}
-	if left[tk.need.Kind] <= 0 && len(w.leases) == 0 {
-		return false, nil
-	}
-	if other := ix.workers[ix.alone]; ix.alone != "" && ix.alone != x.Worker && other != nil && t.now.Sub(other.seen) < lease.Term {
-		return false, nil // another worker is being drained for it
-	}
-	ix.alone = x.Worker
-	if len(w.leases) > 0 {
+	if held > 0 {
+		// One that no longer claims may be alive, but will not take the suspect.
+		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < lease.Term {
+			return false, nil // another worker is being drained for it
+		}
+		ix.alone = x.Worker
 		return true, nil
 	}
 	sh, err := t.shard(tk.id)
@@ -327,12 +330,13 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 		return false, err
 	}
 	ix.alone = ""
-	return true, t.grant(actor, sh, x, left, out)
+	err = t.grant(actor, sh, x, left, out)
+	return sh.State == lease.Leased, err // it may have ended as poison
 }
 
-func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor) (best ticket, ok bool) {
+func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
-		if x.Offer.Able(tk.need) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
+		if x.Offer.Able(tk.need) && room(tk.need.Kind) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
 			best, ok = tk, true
 		}
 		return !ok

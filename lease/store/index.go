@@ -77,7 +77,8 @@ type workerSeen struct {
 	hello   lease.Hello
 	actor   lease.ActorID
 	seen    time.Time
-	request uint64 // newest claim
+	claimed time.Time // when it last asked for work
+	request uint64    // newest claim
 	leases  map[lease.ShardID]*openLease
 }
 
