@@ -65,8 +65,27 @@ func (s *Store) check(rep lease.Report) checked {
 		c.invalid = err
 		return c
 	}
-	c.plan, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs)
+	if c.plan, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
+		c.invalid = named(c.plan, rep.Blobs)
+	}
 	return c
+}
+
+// named checks that a report names each blob that the shards it plans will need:
+// only what is named is looked for before the report is accepted.
+func named(plan lease.Plan, blobs []lease.Digest) error {
+	known := map[lease.Digest]bool{}
+	for _, d := range blobs {
+		known[d] = true
+	}
+	for _, sp := range plan {
+		for _, d := range sp.Inputs {
+			if !known[d] {
+				return fmt.Errorf("blob %v was not delivered", d)
+			}
+		}
+	}
+	return nil
 }
 
 // missing lists the blobs that are not here. s.mu is held.

@@ -45,3 +45,14 @@ func TestPagedPlanKeepsBlobs(t *testing.T) {
 		t.Fatal("the sound is still there, though nothing needs it")
 	}
 }
+
+// A result is not accepted on the word of a report that does not name the blobs it speaks of.
+func TestUnnamedBlobs(t *testing.T) {
+	_, ctl := open(t)
+	w := leasetest.NewWorker(t, ctl, "w1")
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 1, Sound: true})
+	g := w.Claim(1)[0]
+	if v := w.Report(leasetest.Done(g, "x")); v.Verdict != lease.InvalidReport {
+		t.Fatalf("verdict %s, want %s", v.Verdict, lease.InvalidReport)
+	}
+}

@@ -199,6 +199,9 @@ func (w *world) act() {
 	case n < 82:
 		w.restart()
 	case n < 85: // it dies, and with it what it held in memory
+		if w.rnd.IntN(2) == 0 {
+			w.beat(p)
+		}
 		p.Incarnation, p.request, p.unknown = p.Incarnation+1, 0, false
 		for _, h := range p.held {
 			h.over = true
@@ -380,7 +383,7 @@ func (w *world) replay(p *player) {
 	}
 	rep := p.sent[w.rnd.IntN(len(p.sent))]
 	if w.rnd.IntN(3) == 0 {
-		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token}, "another")
+		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token}, "another", leasetest.SoundOf(rep.Shard))
 	}
 	w.deliver(p, rep)
 }
@@ -396,11 +399,7 @@ func (w *world) deliver(p *player, rep lease.Report) {
 	if w.rnd.IntN(2) == 0 {
 		x.Hello = p.Hello
 	}
-	sounds := true
-	for _, d := range rep.Blobs {
-		here, _ := w.blobs.Has(d)
-		sounds = sounds && here
-	}
+	sounds := w.here(rep.Blobs)
 	out, err := w.ctl().Exchange(w.Context(), x)
 	if w.failed("report", err) {
 		if h := w.open[rep.Shard]; h != nil && h.Fence == rep.Fence {
@@ -409,6 +408,9 @@ func (w *world) deliver(p *player, rep lease.Report) {
 		return
 	}
 	got := out.Verdicts[0].Verdict
+	if got == lease.NeedBlobs {
+		sounds = sounds && w.here(rep.Blobs) // a cancel's page may have dropped them meanwhile
+	}
 	w.count[string(got)]++
 	if want := verdict(&row, job.Canceled, &rep, sounds); got != want {
 		w.Fatalf("report %s %v under %v on %+v: verdict %s (%s), want %s", rep.Outcome, rep.Shard, rep.Fence, row, got, out.Verdicts[0].Reason, want)
@@ -422,6 +424,15 @@ func (w *world) deliver(p *player, rep lease.Report) {
 			delete(p.held, rep.Shard)
 		}
 	}
+}
+
+func (w *world) here(blobs []lease.Digest) bool {
+	for _, d := range blobs {
+		if here, _ := w.blobs.Has(d); !here {
+			return false
+		}
+	}
+	return true
 }
 
 // verdict is the table of the design, said again.
@@ -472,8 +483,8 @@ func (w *world) beat(p *player) {
 		h.until = w.clock.Now().Add(lease.Term)
 	}
 	for _, id := range out.Lost {
-		if h := p.held[id]; !h.over && !w.jobs[id.Job] && w.open[id] == h && w.row(id).Fence == h.Fence && w.row(id).State == lease.Leased {
-			w.Fatalf("%s was told that it lost %v", p.Worker, id)
+		if h := p.held[id]; !h.over && w.open[id] == h && !w.canceled(id.Job) && w.row(id).Fence == h.Fence && w.row(id).State == lease.Leased {
+			w.Fatalf("%s was told that it lost %v:%s", p.Worker, id, w.tell(id))
 		}
 		p.held[id].over = true
 		delete(p.held, id)
@@ -495,6 +506,12 @@ func (w *world) cancel() {
 		}
 		return
 	}
+}
+
+// canceled is what the store says: a cancel of unknown outcome may have been recorded.
+func (w *world) canceled(id lease.JobID) bool {
+	job, err := w.ctl().Job(w.Context(), id)
+	return w.failed("job", err) || job.Canceled
 }
 
 // verify holds rows against the ledger, and ends against what they were.
