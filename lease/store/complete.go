@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"macbatch/lease"
@@ -44,9 +45,17 @@ func (s *Store) check(rep lease.Report) checked {
 		return c
 	}
 	result := []byte(rep.Result)
+	if len(result) > lease.InlineResult {
+		c.invalid = fmt.Errorf("result of %d bytes in its report: %w", len(result), lease.ErrTooLarge)
+		return c
+	}
 	if rep.Result == nil {
 		var err error
-		if result, err = s.readBlob(rep.Digest, rep.Bytes); err != nil {
+		if result, err = s.readBlob(rep.Digest, rep.Bytes); errors.Is(err, errUnread) {
+			s.log.Warn("read a result", "shard", rep.Shard.String(), "error", err)
+			c.looked = false
+			return c
+		} else if err != nil {
 			c.invalid = fmt.Errorf("result blob: %w", err)
 			return c
 		}
@@ -62,7 +71,8 @@ func (s *Store) check(rep lease.Report) checked {
 		return err
 	})
 	if err != nil {
-		c.invalid = err
+		s.log.Warn("read a row", "shard", rep.Shard.String(), "error", err)
+		c.looked = false
 		return c
 	}
 	if c.plan, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
@@ -131,7 +141,8 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		return v, nil
 	}
 	if missing := t.s.missing(c.Blobs); len(missing) > 0 || !c.looked {
-		// Without a look it is a lease that opened meanwhile: the worker asks again.
+		// Without a look it is a lease that opened meanwhile, or this host could
+		// not look: the worker asks again.
 		v.Verdict, v.Missing = lease.NeedBlobs, missing
 		return v, nil
 	}
@@ -208,14 +219,20 @@ func (t *tx) release(actor lease.Actor, g lease.Give) error {
 	return t.step(sh, lease.Release{Fence: g.Fence, Reason: clip(g.Reason), Delay: delay})
 }
 
-// readBlob reads a stored result of known length.
+// errUnread tells of this host's trouble, not of the result's: it may be read later.
+var errUnread = errors.New("not readable now")
+
+// readBlob reads a stored result of known length. errUnread: another time it may be read.
 func (s *Store) readBlob(d lease.Digest, size int64) ([]byte, error) {
 	if size < 0 || size > maxResult {
 		return nil, fmt.Errorf("result of %d bytes: %w", size, lease.ErrTooLarge)
 	}
 	r, n, err := s.blobs.Open(d)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnread, err)
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	if n != size {
@@ -223,7 +240,7 @@ func (s *Store) readBlob(d lease.Digest, size int64) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("read blob %v: %w", d, err)
+		return nil, fmt.Errorf("read blob %v: %w: %w", d, errUnread, err)
 	}
 	return b, nil
 }

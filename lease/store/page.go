@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,7 +25,8 @@ const maxPlan = 256
 // What it needs to read is read before its transaction.
 func (s *Store) nextPage() *command {
 	s.mu.Lock()
-	if len(s.paging) == 0 {
+	if len(s.paging) == 0 || s.rest {
+		s.rest = false
 		s.mu.Unlock()
 		return nil
 	}
@@ -36,6 +38,13 @@ func (s *Store) nextPage() *command {
 		return c
 	}
 	plan, err := s.planOf(p.plan)
+	if errors.Is(err, errUnread) {
+		s.log.Warn("plan shards, later again", "shard", p.plan.String(), "error", err)
+		s.mu.Lock()
+		s.rest = true
+		s.mu.Unlock()
+		return nil
+	}
 	c.run = func(t *tx) error {
 		if err != nil {
 			// The result was valid when it was accepted; it is gone or damaged now.

@@ -86,6 +86,7 @@ type Store struct {
 	wake    chan struct{}  // closed and replaced when there may be new work
 	paging  []*page        // work that follows in pages
 	unused  []lease.Digest // blobs to look at once no plan is paging
+	rest    bool           // no page before the next command or tick: the last one could not be written or read
 	beat    time.Time      // when the writer last looked at the clock
 }
 
@@ -395,6 +396,7 @@ func (s *Store) commit(first *command) error {
 		}
 		s.mu.Lock()
 		err = s.reload()
+		s.rest = true
 		s.mu.Unlock()
 	case err == nil:
 		s.head = g.head
