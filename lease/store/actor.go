@@ -59,7 +59,7 @@ func (s *Store) Authenticate(token string) (lease.Actor, error) {
 
 // SetActor adds an actor, or replaces its role, projects and token.
 func (s *Store) SetActor(a lease.Actor, token lease.Digest) error {
-	if a.ID == "" || strings.ContainsAny(string(a.ID), "_ \t\r\n") {
+	if a.ID == "" || len(a.ID) > maxName || strings.ContainsAny(string(a.ID), "_ \t\r\n") {
 		return fmt.Errorf("actor id %q: %w", a.ID, lease.ErrInvalid)
 	}
 	row := &actorRow{a, token}
@@ -67,12 +67,14 @@ func (s *Store) SetActor(a lease.Actor, token lease.Digest) error {
 	if err != nil {
 		return fmt.Errorf("actor %q: %w", a.ID, err)
 	}
-	return s.engine.Update(func(w kv.Writer) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.actors[a.ID] = row
-		return w.Put(append([]byte{keyActor}, a.ID...), b)
-	})
+	err = s.engine.Update(func(w kv.Writer) error { return w.Put(append([]byte{keyActor}, a.ID...), b) })
+	if err != nil {
+		return fmt.Errorf("actor %q: %w", a.ID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.actors[a.ID] = row
+	return nil
 }
 
 // Actor returns a stored actor.

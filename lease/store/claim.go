@@ -67,14 +67,20 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 		}
 		return nil
 	}
+	if len(h.Worker) > maxName {
+		return fmt.Errorf("worker id of %d bytes: %w", len(h.Worker), lease.ErrTooLarge)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, now := s.index.worker(h.Worker), s.now()
 	alive := !w.seen.IsZero() && now.Sub(w.seen) < lease.Term
+	if !alive && w.actor != actor { // nothing of another's worker binds this one
+		w.hello, w.request = lease.Hello{}, 0
+	}
 	switch {
 	case h.Incarnation < w.hello.Incarnation:
 		return fmt.Errorf("worker %q on %s started anew meanwhile: %w", h.Worker, w.hello.Host, lease.ErrTwin)
-	case alive && w.hello.Machine != h.Machine:
+	case alive && (w.hello.Machine != h.Machine || w.actor != actor):
 		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
 	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
 		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
@@ -112,7 +118,7 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) error {
 	ix := t.s.index
 	w := ix.worker(x.Worker)
-	if done, err := t.claimAgain(w, x, out); done || err != nil {
+	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
 	left := map[lease.Kind]int{}
@@ -255,13 +261,14 @@ func (t *tx) resultOf(sh *lease.Shard) (lease.Result, error) {
 
 // claimAgain answers a repeated claim with its open grants, and ends what older
 // incarnations of the worker still hold. done: the answer is complete.
-func (t *tx) claimAgain(w *workerSeen, x *lease.Exchange, out *lease.Exchanged) (done bool, err error) {
+func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out *lease.Exchanged) (done bool, err error) {
 	var again, old []lease.ShardID
 	for id, l := range w.leases {
 		switch {
+		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Request == x.Request && !l.lapsed:
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0:
 			again = append(again, id)
 		}
 	}
@@ -452,7 +459,7 @@ func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, 
 	now := c.s.now()
 	for _, lb := range b.Leases {
 		l := c.s.index.leases[lb.Shard]
-		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || c.s.index.marks[lb.Shard.Job] == markCanceled {
+		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID || c.s.index.marks[lb.Shard.Job] == markCanceled {
 			out.Lost = append(out.Lost, lb.Shard)
 			continue
 		}

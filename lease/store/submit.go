@@ -17,6 +17,9 @@ type control struct {
 	actor lease.Actor
 }
 
+// maxName bounds, in bytes, the names that callers choose: some are part of keys.
+const maxName = 200
+
 var _ lease.Control = (*control)(nil)
 
 // As returns the store as an actor sees it.
@@ -40,8 +43,8 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 	if !c.actor.Sees(sub.Project) {
 		return 0, fmt.Errorf("project %q: %w", sub.Project, lease.ErrNotFound)
 	}
-	if len(sub.Params) > lease.MaxParams || len(sub.Key) > 200 {
-		return 0, fmt.Errorf("submit %s: parameters or key: %w", sub.Kind, lease.ErrTooLarge)
+	if len(sub.Params) > lease.MaxParams || len(sub.Key) > maxName || len(sub.Project) > maxName {
+		return 0, fmt.Errorf("submit %s: parameters, key or project: %w", sub.Kind, lease.ErrTooLarge)
 	}
 	plan, err := c.s.planner.Start(sub.Kind, sub.Params)
 	if err != nil {

@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv/memkv"
+	"macbatch/lease/leasetest"
+	"macbatch/lease/store"
+)
+
+// An actor that takes the name of another's worker gets none of its leases, ends
+// none, and renews none.
+func TestBorrowedWorkerName(t *testing.T) {
+	f, ctl := open(t)
+	owner := lease.Actor{ID: "owner", Role: lease.WorkerRole, Projects: []lease.Project{lease.DefaultProject}}
+	thief := lease.Actor{ID: "thief", Role: lease.WorkerRole, Projects: []lease.Project{"another"}}
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 1})
+	w := leasetest.NewWorker(t, f.As(owner), "w1")
+	g := w.Claim(1)[0]
+
+	x := leasetest.NewWorker(t, f.As(thief), "w1")
+	x.Request = w.Request
+	if _, err := x.Try(lease.Exchange{Max: 1}); !errors.Is(err, lease.ErrTwin) {
+		t.Fatalf("claim in the name of a live worker: %v, want %v", err, lease.ErrTwin)
+	}
+	f.Restart(t) // now nobody is known to be alive
+	x.Ctl = f.As(thief)
+	if gs := x.Exchange(lease.Exchange{Max: 1}).Grants; len(gs) > 0 {
+		t.Fatalf("a repeated claim of another actor was told %v", gs)
+	}
+	x.Incarnation = 9
+	x.Exchange(lease.Exchange{Max: 1})
+	if lost := x.Beat(lease.Running, g); len(lost) != 1 {
+		t.Fatalf("lost %v, want the other actor's lease", lost)
+	}
+	out, err := f.As(owner).Exchange(t.Context(), lease.Exchange{Reports: []lease.Report{leasetest.Done(g, "x")}})
+	if err != nil || out.Verdicts[0].Verdict != lease.Accepted {
+		t.Fatalf("the owner's result: %+v, %v, want it accepted", out.Verdicts, err)
+	}
+}
+
+// A name whose worker is gone is another actor's to use, whatever its incarnation.
+func TestWorkerNameIsFreeAgain(t *testing.T) {
+	f, ctl := open(t)
+	w := leasetest.NewWorker(t, f.As(lease.Actor{ID: "one", Role: lease.WorkerRole}), "w1")
+	w.Incarnation = 9
+	w.Claim(1)
+	f.Clock.Advance(lease.Term + time.Second)
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 1})
+	other := leasetest.NewWorker(t, ctl, "w1")
+	if gs := other.Claim(1); len(gs) != 1 {
+		t.Fatalf("granted %v, want the name free again", gs)
+	}
+}
+
+// Names that become parts of keys are bounded: the engine's refusal would end the store.
+func TestLongNames(t *testing.T) {
+	_, ctl := open(t)
+	long := strings.Repeat("x", 40_000)
+	_, err := ctl.Submit(t.Context(), lease.Submission{Kind: "test", Params: []byte(`{"items":1}`), Project: lease.Project(long), Key: "k"})
+	if !errors.Is(err, lease.ErrTooLarge) {
+		t.Errorf("submit to a project of 40,000 bytes: %v, want %v", err, lease.ErrTooLarge)
+	}
+	_, err = ctl.Exchange(t.Context(), lease.Exchange{Hello: lease.Hello{Worker: lease.WorkerID(long)}})
+	if !errors.Is(err, lease.ErrTooLarge) {
+		t.Errorf("exchange of a worker of 40,000 bytes: %v, want %v", err, lease.ErrTooLarge)
+	}
+	leasetest.Submit(t, ctl, leasetest.Params{Items: 1})
+}
+
+// A token whose commit failed is not good.
+func TestActorNotStored(t *testing.T) {
+	db := memkv.Open()
+	s, err := store.Open(store.Options{Engine: db, Blobs: leasetest.NewBlobs(), Planner: leasetest.Planner{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.OnCommit = func(int) *memkv.Fault { return &memkv.Fault{Err: lease.ErrFull} }
+	token, hash := store.NewToken("w")
+	if err := s.SetActor(lease.Actor{ID: "w", Role: lease.WorkerRole}, hash); err == nil {
+		t.Fatal("SetActor on a full disk returned no error")
+	}
+	if _, err := s.Authenticate(token); !errors.Is(err, lease.ErrUnauthorized) {
+		t.Fatalf("Authenticate = %v, want %v", err, lease.ErrUnauthorized)
+	}
+}
