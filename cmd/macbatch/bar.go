@@ -61,14 +61,15 @@ func (b *bar) show(j *lease.Job) {
 	}
 	if now := time.Now(); line != b.last && (now.After(b.next) || j.State.Terminal()) {
 		fmt.Fprintln(b.w, line)
-		b.last, b.next = line, now.Add(5*time.Second)
+		// Ever rarer: a log of days stays readable.
+		b.last, b.next = line, now.Add(min(5*time.Minute, max(5*time.Second, now.Sub(b.began)/20)))
 	}
 }
 
 // left estimates the time to go from the speed since the display began.
 func (b *bar) left(at, total uint64) (time.Duration, bool) {
 	spent := time.Since(b.began)
-	if at <= b.first || spent < 3*time.Second || at >= total {
+	if at <= b.first || spent < 5*time.Second || at >= total {
 		return 0, false
 	}
 	return time.Duration(float64(spent) * float64(total-at) / float64(at-b.first)), true

@@ -61,7 +61,7 @@ func (c *command) gather(x *cli.Context) (err error) {
 	began := time.Now()
 	job, err := ctl.Job(x.Context, id)
 	if err != nil {
-		return err
+		return fmt.Errorf("job %v: %w", id, err)
 	}
 	g, err := gather.New(ctl, job, out)
 	if err != nil {
@@ -81,6 +81,9 @@ func (c *command) gather(x *cli.Context) (err error) {
 func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left int, err error) {
 	path := filepath.Join(dir, spoolName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if x.IsSet("data") {
+			return 0, fmt.Errorf("no worker's folder: %w", err)
+		}
 		return 0, nil
 	}
 	sp, err := spool.Open(path)
@@ -98,6 +101,9 @@ func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left in
 		if n.count > 0 {
 			fmt.Fprintf(c.stderr, "spool: %d %s\n", n.count, n.name)
 		}
+	}
+	if err == nil && t == (worker.Tally{}) && x.NArg() == 0 {
+		fmt.Fprintln(c.stderr, "spool: empty")
 	}
 	if errors.Is(err, spool.ErrBusy) {
 		fmt.Fprintln(c.stderr, "spool: its worker is running and delivers by itself")
@@ -131,7 +137,13 @@ func (c *command) tell(r gather.Report, out string, took time.Duration) {
 	switch {
 	case r.Written > 0:
 		fmt.Fprintf(c.stderr, "wrote the results of %s into %s in %s\n", plural(uint64(r.Written), "film"), printable(out), clock(took))
-	case r.Films > 0:
+	case r.Unchanged > 0:
 		fmt.Fprintf(c.stderr, "nothing to do: all results are in %s already\n", printable(out))
+	}
+	if n[gather.Failed]+n[gather.Partial] > 0 {
+		fmt.Fprintf(c.stderr, "what failed, and why: %s\n", printable(filepath.Join(out, "manifest.jsonl")))
+	}
+	if r.Growing > 0 {
+		fmt.Fprintf(c.stderr, "%s still growing: run again when complete\n", plural(uint64(r.Growing), "file"))
 	}
 }

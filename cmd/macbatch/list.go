@@ -91,7 +91,10 @@ func cancelCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return ctl.Cancel(x.Context, id, x.String("reason"))
+			if err := ctl.Cancel(x.Context, id, x.String("reason")); err != nil {
+				return fmt.Errorf("cancel job %v: %w", id, err)
+			}
+			return nil
 		},
 	}
 }

@@ -39,6 +39,7 @@ func workerFlags() []cli.Flag {
 		&cli.IntFlag{Name: "parallel", Usage: "shards to work on at a time", Value: runtime.NumCPU()},
 		&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", "), Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
 		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
+		&cli.IntFlag{Name: "min-free", Usage: "take no work while fewer `MIB` are free on the disk of --data", Value: 512},
 		&cli.DurationFlag{Name: "grace", Usage: "how long running work may go on after the first interrupt", Value: 0},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log what happens to standard error"},
 	}
@@ -52,7 +53,7 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 	}
 	name := x.String("transcriber")
 	if name != autoTranscriber && !slices.Contains(transcriberNames, name) {
-		return nil, usagef("--transcriber %q is not known; there are %s and %s", name, autoTranscriber, strings.Join(transcriberNames, ", "))
+		return nil, usagef("--transcriber %q is not known; there are %s, %s", name, autoTranscriber, strings.Join(transcriberNames, ", "))
 	}
 	ff, err := transcode.Locate("", "")
 	if err != nil {
@@ -69,6 +70,9 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 			continue
 		}
 		tr, err := c.transcriber(x, n, ff.FFmpeg)
+		if err != nil && n == whisperCLI && x.IsSet("whisper-model") {
+			return nil, err // who names a model does not mean another engine
+		}
 		if err != nil {
 			faults = append(faults, err.Error())
 			continue

@@ -34,6 +34,9 @@ func permute(app *cli.App, args []string) ([]string, error) {
 			rest = append(rest, a)
 			continue
 		}
+		if a == "--help" || a == "-h" {
+			return []string{args[0], args[at], "--help"}, nil // arguments would be taken for topics
+		}
 		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		out = append(out, a)
 		if hasValue || !takesValue(cmd, name) {

@@ -20,6 +20,7 @@ func TestPermute(t *testing.T) {
 		{"macbatch serve --root a=b --root c=d", "macbatch serve --root a=b --root c=d --"},
 		{"macbatch run library - -o out", "macbatch run -o out -- library -"},
 		{"macbatch run library d --nonsense x", "macbatch run --nonsense -- library d x"},
+		{"macbatch run library d --help", "macbatch run --help"},
 		{"macbatch nonsense -x y", "macbatch nonsense -x y"},
 	} {
 		got, err := permute(app, strings.Fields(c.in))

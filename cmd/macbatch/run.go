@@ -57,7 +57,6 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	tools.Alone = true
 	params, err := libraryParams(x, root, "")
 	if err != nil {
 		return err
@@ -84,6 +83,13 @@ func (c *command) run(x *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 
+	ctx, lost := context.WithCancelCause(x.Context)
+	defer lost(nil)
+	tools.Lost = func(err error) {
+		lost(hint(err, "results so far are kept: run the same command again when the folder is there"))
+	}
+	x.Context = ctx
+
 	// The store outlives the worker, which delivers to it while it leaves.
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
@@ -109,10 +115,15 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 		return err
 	}
 	began, written := time.Now(), 0
+	info := tools.Transcribers[0].Info()
+	fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
 	for {
 		id, resumed, err := openJob(x.Context, ctl, b)
 		if err != nil {
 			return err
+		}
+		if resumed {
+			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
 		}
 		job, report, err := c.runJob(x, ctl, w, tools, id, out)
 		if err != nil || x.Context.Err() != nil {
@@ -126,6 +137,9 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 			return c.scanFailure(x.Context, ctl, job)
 		}
 		c.tell(report, out, time.Since(began))
+		if job.State == lease.JobDone && report.Growing > 0 {
+			return endError(lease.JobPartial)
+		}
 		return endError(job.State)
 	}
 }
@@ -169,6 +183,9 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, report, werr
+	}
+	if cause := context.Cause(x.Context); cause != nil && !errors.Is(cause, context.Canceled) {
+		return job, report, cause // the media went away
 	}
 	if x.Context.Err() != nil && !job.State.Terminal() {
 		return job, report, &exitError{exitFailed, fmt.Sprintf("interrupted; run the same command again to go on with job %v", id)}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -82,33 +83,60 @@ func describeOffer(o lease.Offer) string {
 	return s
 }
 
-// diskFloor is the free space below which a worker takes no more work.
-const diskFloor = 512 << 20
-
 // agent makes the worker of this process. A job of its own bounds what it claims.
 func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, job lease.JobID) (*worker.Agent, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this host: %w", err)
 	}
+	machine, err := machineID(host, w.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := enoughSpace(w.dir, floor(x)); err != nil {
+		return nil, err
+	}
 	if err := w.next(); err != nil {
 		return nil, err
 	}
 	parallel := x.Int("parallel")
 	return worker.New(worker.Config{
-		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machineID(host), Version: version,
+		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),
 		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
-		Grace: x.Duration("grace"), MinFree: diskFloor, Log: c.logger(x.Bool("verbose")),
+		Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 	})
 }
 
-// machineID tells this machine from another that holds a copy of its worker's folder.
-func machineID(host string) string {
+// machineID tells this machine and this worker's folder from a copy of the folder,
+// here or elsewhere.
+func machineID(host, dir string) (string, error) {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("worker folder: %w", err)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		dir = fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	}
 	if runtime.GOOS == "linux" {
 		if b, err := os.ReadFile("/etc/machine-id"); err == nil {
-			return strings.TrimSpace(string(b))
+			host = strings.TrimSpace(string(b))
 		}
 	}
-	return host
+	return host + " " + dir, nil
+}
+
+// floor is the free space that --min-free asks for, in bytes.
+func floor(x *cli.Context) uint64 { return uint64(max(0, x.Int("min-free"))) << 20 }
+
+// enoughSpace refuses to begin on a disk on which a worker would only wait.
+func enoughSpace(dir string, least uint64) error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("disk of %q: %w", dir, err)
+	}
+	if free := st.Bavail * uint64(st.Bsize); free < least {
+		return hint(fmt.Errorf("only %d MiB are free at %q; %d are needed", free>>20, dir, least>>20), "name another folder with --data, or a lower limit with --min-free")
+	}
+	return nil
 }

@@ -45,9 +45,11 @@ func (c *command) status(x *cli.Context) error {
 		j, err = ctl.Job(ctx, id)
 		switch {
 		case wait && (errors.Is(err, lease.ErrUnreachable) || errors.Is(err, lease.ErrUnknownOutcome)) && tries < 60:
-			tries++ // the control plane may be restarting
+			if tries++; tries == 1 { // the control plane may be restarting
+				fmt.Fprintf(c.stderr, "%s; trying again\n", printable(err.Error()))
+			}
 		case err != nil:
-			return err
+			return fmt.Errorf("job %v: %w", id, err)
 		default:
 			tries = 0
 			if wait {

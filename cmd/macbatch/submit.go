@@ -42,7 +42,7 @@ func (c *command) submit(x *cli.Context) error {
 	if !ok || root == "" {
 		return hint(usagef("input %q: must be ROOT:[FOLDER]", a[1]), "ROOT is a name that workers were given with --root, such as films:")
 	}
-	path := inventory.Path(strings.Trim(sub, "/"))
+	path := inventory.Path(strings.TrimRight(sub, "/"))
 	if path != "" {
 		if err := path.Check(); err != nil {
 			return usagef("input %q: %v", a[1], err)

@@ -90,7 +90,7 @@
 //
 // # Versions
 //
-// Both ends send "Macbatch-Protocol: 1". A request with another version is
+// Both ends of this package send "Macbatch-Protocol: 1". A request with another version is
 // malformed, one without is taken as this version. Readers are strict, so every
 // new field, route or value of an enumeration is a new version. The recipe: raise
 // [Protocol], let the handler accept the former version too and leave out of its

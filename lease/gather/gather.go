@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
@@ -15,6 +16,7 @@ import (
 type Report struct {
 	Films     int             // that are settled
 	ByOutcome map[Outcome]int // of those films; and of the files that the scan skipped
+	Growing   int             // files that the scan left for later: they are being written to
 	Pending   int             // films still being worked on
 	Written   int             // films of which outputs were written
 	Unchanged int             // films whose outputs were right already
@@ -159,8 +161,11 @@ func (g *Gatherer) counts() Report {
 	for _, o := range g.ends {
 		r.ByOutcome[o]++
 	}
-	if n := len(g.skippedLines()); n > 0 {
-		r.ByOutcome[Skipped] = n
+	for _, l := range g.skippedLines() {
+		if strings.HasPrefix(l.Reason, string(inventory.StillGrowing)) {
+			r.Growing++
+		}
+		r.ByOutcome[Skipped]++
 	}
 	r.Pending = len(g.sources) - len(g.ends)
 	return r

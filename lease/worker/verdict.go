@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -45,7 +46,11 @@ func (c *courier) judge(p parcel, j lease.Judgement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count(j.Verdict)
-	c.log.Warn("report "+string(j.Verdict), attr, "reason", j.Reason, "missing", len(j.Missing))
+	level := slog.LevelWarn
+	if j.Verdict == lease.NeedBlobs {
+		level = slog.LevelInfo // uploaded again, it is nobody's trouble
+	}
+	c.log.Log(context.Background(), level, "report "+string(j.Verdict), attr, "reason", j.Reason, "missing", len(j.Missing))
 	switch j.Verdict {
 	case lease.Conflict, lease.InvalidReport:
 		c.reject(p.letter, string(j.Verdict)+": "+legible(j.Reason))

@@ -30,7 +30,7 @@ func (e *engine) Info() transcribe.Info { return e.info }
 func (e *engine) Parallel() int { return e.parallel }
 
 // stall is far above what the longest utterance takes on a slow machine.
-const stall = 10 * time.Minute
+const stall = 4 * time.Minute
 
 // maxHMM bounds the search at each frame: a sixth of the default costs hardly a
 // word and a third less time (see the package comment).

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"time"
 
@@ -24,7 +25,10 @@ type Tools struct {
 	FFmpegVersion   string            // as it calls itself
 	Roots           map[string]string // name of a root → folder it is mounted at
 	Transcribers    []Transcriber     // best first
-	Alone           bool              // no other worker could do what this one cannot
+
+	// Lost, where set, is told of a root that went away, by a worker that is the
+	// only one: nobody else will do what it cannot.
+	Lost func(err error)
 }
 
 // Transcriber is a speech engine under the name that jobs ask for it by.
@@ -114,8 +118,9 @@ func (t *Tools) root(name string) (string, error) {
 // unmounted gives a shard back because its root is not there at the moment: another
 // worker may have it, or this one later.
 func (t *Tools) unmounted(name string, err error) error {
-	if t.Alone {
-		return &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
+	if t.Lost != nil {
+		t.Lost(err)
+		return &worker.Released{Reason: err.Error(), Delay: time.Second}
 	}
 	return &worker.Released{Reason: fmt.Sprintf("root %q: %v", name, err), Delay: 10 * time.Second, Withdraw: lease.Need{Root: name}}
 }
@@ -135,6 +140,8 @@ func (t *Tools) scan(ctx context.Context, task worker.Task) (any, []string, []le
 	switch {
 	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
 		return nil, nil, nil, t.unmounted(p.Root, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
 	case err != nil:
 		return nil, nil, nil, err
 	}
@@ -163,11 +170,11 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
 		return nil, nil, nil, t.unmounted(p.Root, err)
 	case errors.Is(err, transcode.ErrSourceMissing):
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; submit again to take what is there now"}
+		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; start anew to take what is there now"}
 	case errors.Is(err, transcode.ErrSourceChanged):
 		// It may have been written to for a moment. One that stays another file
 		// than was scanned fails in the end: only another scan makes good for that.
-		return nil, nil, nil, &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; submit again to take it as it is now"}
+		return nil, nil, nil, &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; start anew to take it as it is now"}
 	case errors.As(err, &bad):
 		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
 	case err != nil:
