@@ -129,7 +129,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 		return err
 	}
 	able := t.s.able(&x.Offer)
-	for reused := 0; len(out.Grants) < x.Max; {
+	for reused, size := 0, 0; len(out.Grants) < x.Max; {
 		tk, ok := first(able, left, x.Job, &actor)
 		if !ok {
 			return nil
@@ -150,11 +150,26 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 			able = t.s.able(&x.Offer)
 			continue
 		}
+		told := len(out.Grants)
 		if err := t.grant(actor, sh, x, left, out); err != nil {
 			return err
 		}
+		if size += bulk(out.Grants[told:]); size > maxPageBytes {
+			return nil // the rest is for the next claim
+		}
 	}
 	return nil
+}
+
+// bulk is how many bytes of work and of results an answer carries.
+func bulk(grants []lease.Grant) (n int) {
+	for i := range grants {
+		n += len(grants[i].Payload)
+		for _, need := range grants[i].Needs {
+			n += len(need.Inline)
+		}
+	}
+	return n
 }
 
 // able lists the classes that a worker can serve now. s.mu is held.
