@@ -128,9 +128,9 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
 		return err
 	}
-	able := t.s.able(&x.Offer)
+	able, full := t.s.able(&x.Offer), t.s.waiting() >= t.s.budget
 	for reused, size := 0, 0; len(out.Grants) < x.Max; {
-		tk, ok := first(able, left, x.Job, &actor)
+		tk, ok := ix.first(able, full, left, x.Job, &actor)
 		if !ok {
 			return nil
 		}
@@ -175,7 +175,7 @@ func bulk(grants []lease.Grant) (n int) {
 // able lists the classes that a worker can serve now. s.mu is held.
 func (s *Store) able(o *lease.Offer) (able []*class) {
 	for _, c := range s.index.classes {
-		if o.Able(c.need) && (!c.need.Bulky || s.waiting() < s.budget) {
+		if o.Able(c.need) {
 			able = append(able, c)
 		}
 	}
@@ -190,14 +190,16 @@ func (s *Store) waiting() (bytes int64) {
 	return bytes
 }
 
-// first is the oldest claimable shard among classes that still have room.
-func first(able []*class, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
+// first is the oldest claimable shard among classes that still have room. When it
+// is full, too many bytes of blobs wait, bulky work rests; but that of a job of
+// which none wait goes on, or what nobody consumes of one job would stop all others.
+func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
 	for _, c := range able {
 		if left[c.need.Kind] <= 0 {
 			continue
 		}
 		c.jobs.Ascend(func(l *line) bool {
-			if job != 0 && l.job != job || !actor.Sees(l.project) {
+			if job != 0 && l.job != job || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
 				return true
 			}
 			tk, has := l.shards.Min()

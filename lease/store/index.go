@@ -21,6 +21,7 @@ type index struct {
 	resting  map[lease.ShardID]ticket       //
 	waiting  map[lease.ShardID]int          // blocked shards: how many they still wait for
 	inputs   map[lease.Digest]int           // blobs: how many open shards need them
+	needing  map[lease.JobID]int            // jobs: how many blobs their open shards need
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
 	projects map[lease.JobID]lease.Project  // of jobs with open shards
@@ -86,7 +87,7 @@ func newIndex() *index {
 	return &index{
 		classes: map[lease.Need]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
-		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{},
+		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
 		projects: map[lease.JobID]lease.Project{},
 	}
@@ -206,6 +207,12 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		if was == 0 {
 			return nil
 		}
+		if n := x.needing[s.ID.Job] - len(s.Inputs); n > 0 {
+			x.needing[s.ID.Job] = n
+		} else if len(s.Inputs) > 0 {
+			delete(x.needing, s.ID.Job)
+			x.offered = true // its bulky work may go on
+		}
 		for _, d := range s.Inputs {
 			if x.inputs[d]--; x.inputs[d] <= 0 {
 				delete(x.inputs, d)
@@ -215,7 +222,8 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		}
 		return gone
 	}
-	if was == 0 {
+	if was == 0 && len(s.Inputs) > 0 {
+		x.needing[s.ID.Job] += len(s.Inputs)
 		for _, d := range s.Inputs {
 			x.inputs[d]++
 		}
