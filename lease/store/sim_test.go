@@ -113,12 +113,12 @@ func (w *world) start() {
 	w.db.OnCommit = w.fault
 	w.engine = kvtest.Guard(w.T, w.db)
 	s, err := store.Open(store.Options{
-		Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Now: w.clock.Now, Rand: rand.New(rand.NewPCG(w.rnd.Uint64(), 2)),
+		Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Budget: 1, Now: w.clock.Now, Rand: rand.New(rand.NewPCG(w.rnd.Uint64(), 2)),
 	})
 	for errors.Is(err, kv.ErrFull) || errors.Is(err, kv.ErrUnknownOutcome) {
 		w.db = w.db.Reopen()
 		w.engine = kvtest.Guard(w.T, w.db)
-		s, err = store.Open(store.Options{Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Now: w.clock.Now})
+		s, err = store.Open(store.Options{Engine: w.engine, Blobs: w.blobs, Planner: leasetest.Planner{}, Budget: 1, Now: w.clock.Now})
 	}
 	if err != nil {
 		w.Fatalf("open store: %v", err)
@@ -245,8 +245,8 @@ func (w *world) submit() {
 	case 2, 3:
 		p.Root = "nas"
 	}
-	sub := lease.Submission{Kind: "test", Params: []byte(fmt.Sprintf(`{"items":%d,"root":%q,"reuse":%v,"then":%d,"sound":%v,"distinct":%q}`,
-		p.Items, p.Root, p.Reuse, p.Then, p.Sound, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1)}
+	sub := lease.Submission{Kind: "test", Params: []byte(fmt.Sprintf(`{"items":%d,"root":%q,"reuse":%v,"then":%d,"sound":%v,"bulky":%v,"distinct":%q}`,
+		p.Items, p.Root, p.Reuse, p.Then, p.Sound, w.rnd.IntN(4) == 0, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1)}
 	id, err := w.ctl().Submit(w.Context(), sub)
 	if w.failed("submit", err) {
 		return
