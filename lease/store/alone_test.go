@@ -106,3 +106,28 @@ func TestSuspectOfAWorkerThatClaimsNoMore(t *testing.T) {
 		t.Fatalf("granted %v, want the suspect for the idle worker", gs)
 	}
 }
+
+// A shard that kills its worker before the first heartbeat ends as poison too,
+// and what is granted beside it does not.
+func TestPoisonBeforeTheFirstHeartbeat(t *testing.T) {
+	f, ctl := open(t)
+	id := leasetest.Submit(t, ctl, leasetest.Params{Items: 3})
+	w := leasetest.NewWorker(t, ctl, "w1")
+	for range 4 * lease.PoisonLapses {
+		gs := w.Claim(2)
+		deadly := false
+		for _, g := range gs {
+			deadly = deadly || g.Shard.Seq == 1
+		}
+		for _, g := range gs {
+			if !deadly {
+				w.Report(leasetest.Done(g, "x"))
+			}
+		}
+		w.Incarnation, w.Request = w.Incarnation+1, 0
+		f.Clock.Advance(time.Second)
+	}
+	if j := leasetest.JobOf(t, ctl, id); j.State != lease.JobPartial || j.Shards.Done != 2 {
+		t.Fatalf("job %s with %+v, want one shard of three failed", j.State, j.Shards)
+	}
+}

@@ -217,7 +217,7 @@ func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lea
 func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) error {
 	count := false
 	if l := t.s.index.leases[sh.ID]; l != nil {
-		count = l.ran
+		count = t.s.index.lapse(l)
 	}
 	if t.head.Fence++; t.head.Fence == 0 {
 		t.head.Epoch++ // four thousand million grants: the next epoch begins
@@ -296,7 +296,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 			return false, err
 		}
 		l := w.leases[id]
-		if err := t.step(sh, lease.Expire{Fence: sh.Fence, Count: l.ran}); err != nil {
+		if err := t.step(sh, lease.Expire{Fence: sh.Fence, Count: t.s.index.lapse(l)}); err != nil {
 			return false, err
 		}
 		if sh.State.Terminal() {

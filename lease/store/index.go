@@ -22,6 +22,7 @@ type index struct {
 	waiting  map[lease.ShardID]int          // blocked shards: how many they still wait for
 	inputs   map[lease.Digest]int           // blobs: how many open shards need them
 	needing  map[lease.JobID]int            // jobs: how many blobs their open shards need
+	silent   map[lease.ShardID]int          // open shards: lapses before any heartbeat told that they ran
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
 	projects map[lease.JobID]lease.Project  // of jobs with open shards
@@ -87,7 +88,7 @@ func newIndex() *index {
 	return &index{
 		classes: map[lease.Need]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
-		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{},
+		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
 		projects: map[lease.JobID]lease.Project{},
 	}
@@ -204,6 +205,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 	case lease.Leased:
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
+		delete(x.silent, s.ID)
 		if was == 0 {
 			return nil
 		}
@@ -248,6 +250,21 @@ func (x *index) close(l *openLease) {
 	if l.lapsed {
 		x.withdraw(l.ticket)
 	}
+}
+
+// counts reports whether the lapse of a lease counts: when its shard was told to
+// run, or when it lapsed too often for chance before that could be told.
+func (x *index) counts(l *openLease) bool {
+	return l.ran || x.silent[l.id] >= 2*lease.SuspectLapses
+}
+
+// lapse tells whether a lease that ends by silence counts, and keeps count of those that don't.
+func (x *index) lapse(l *openLease) bool {
+	count := x.counts(l)
+	if !l.ran {
+		x.silent[l.id]++
+	}
+	return count
 }
 
 // renew gives a lease a new deadline; a lapsed one is no longer claimable.

@@ -31,7 +31,7 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		l.lapsed = true
-		l.ticket.suspect = l.ran && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
+		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
 		if x.marks[d.id.Job] == 0 {
 			x.offer(l.ticket)
 		}

@@ -421,7 +421,7 @@ func (s *Store) reload() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.index.workers = old.workers
+	s.index.workers, s.index.silent = old.workers, old.silent
 	for _, w := range s.index.workers {
 		clear(w.leases)
 	}
