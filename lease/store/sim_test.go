@@ -56,10 +56,9 @@ type player struct {
 // holding is a grant as a worker knows it.
 type holding struct {
 	lease.Grant
-	by       *player
-	until    time.Time // not to be granted to others before
-	over     bool
-	finished bool
+	by    *player
+	until time.Time // not to be granted to others before
+	over  bool
 }
 
 // TestLives drives stores through random lives, half of them with commits that fail.

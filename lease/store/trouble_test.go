@@ -112,12 +112,12 @@ func TestFullWhilePaging(t *testing.T) {
 		g := w.Claim(1)[0]
 		accepting = true
 		w.Report(leasetest.Done(g, "x"))
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // in a bubble
 		if n := refused.Load(); n == 0 || n > 11 {
 			t.Errorf("%d commits refused within 10 s, want about one a second", n)
 		}
 		full.Store(false)
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) //nolint:forbidigo // in a bubble
 		if j := leasetest.JobOf(t, ctl, id); j.Plans > 0 || j.Shards.Ready != 300 {
 			t.Errorf("job %+v, want its plan added once there was room", j)
 		}
