@@ -9,9 +9,6 @@ import (
 	"macbatch/lease/kv"
 )
 
-// maxReuse bounds the shards that one claim settles with earlier results.
-const maxReuse = 256
-
 // Exchange implements lease.Control.
 func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
 	if err := c.may(lease.WorkerRole); err != nil {
@@ -57,42 +54,6 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 			return out, lease.ErrUnreachable
 		}
 	}
-}
-
-// greet notes that a worker speaks, and refuses its twin.
-func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request uint64) error {
-	if h.Worker == "" {
-		if claims {
-			return fmt.Errorf("claim without a worker id: %w", lease.ErrInvalid)
-		}
-		return nil
-	}
-	if len(h.Worker) > maxName {
-		return fmt.Errorf("worker id of %d bytes: %w", len(h.Worker), lease.ErrTooLarge)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w, now := s.index.worker(h.Worker), s.now()
-	alive := !w.seen.IsZero() && now.Sub(w.seen) < lease.Term
-	if !alive && w.actor != actor { // nothing of another's worker binds this one
-		w.hello, w.request = lease.Hello{}, 0
-	}
-	switch {
-	case h.Incarnation < w.hello.Incarnation:
-		return fmt.Errorf("worker %q on %s started anew meanwhile: %w", h.Worker, w.hello.Host, lease.ErrTwin)
-	case alive && (w.hello.Machine != h.Machine || w.actor != actor):
-		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
-	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
-		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
-	}
-	if h.Incarnation > w.hello.Incarnation {
-		w.request = 0
-	}
-	w.hello, w.actor, w.seen = h, actor, now
-	if claims {
-		w.request, w.claimed = max(w.request, request), now
-	}
-	return nil
 }
 
 func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (out lease.Exchanged, err error) {
@@ -366,125 +327,6 @@ func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(le
 		return !ok
 	})
 	return best, ok
-}
-
-// reuseOf is the identity of a shard's work including the results it waited for;
-// zero when it is not to be reused.
-func (t *tx) reuseOf(sh *shardTx) lease.Digest {
-	if sh.Reuse.IsZero() {
-		return lease.Digest{}
-	}
-	parts := []string{string(sh.Project), string(sh.Reuse[:])}
-	for _, seq := range sh.After {
-		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
-		if err != nil || on.State != lease.Done {
-			return lease.Digest{}
-		}
-		parts = append(parts, string(on.Result.Digest[:]))
-	}
-	return lease.ReuseDigest(parts...)
-}
-
-// reuse settles a claimable shard with the result of equal work done earlier.
-func (t *tx) reuse(sh *shardTx) (bool, error) {
-	if sh.State != lease.Ready {
-		return false, nil
-	}
-	key := t.reuseOf(sh)
-	if key.IsZero() {
-		return false, nil
-	}
-	b := t.get(reuseKey(key))
-	if b == nil {
-		return false, nil
-	}
-	from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
-	if err != nil || from.State != lease.Done || from.ID == sh.ID {
-		return false, nil
-	}
-	res, err := t.resultOf(&from.Shard)
-	if err != nil {
-		return false, nil
-	}
-	if _, here := t.s.present[res.Digest]; res.Blob && !here {
-		return false, nil
-	}
-	var plan lease.Plan
-	if from.Planned > 0 {
-		if res.Blob {
-			return false, nil // what it plans is not known without reading it
-		}
-		j, err := t.job(sh.ID.Job)
-		if err != nil {
-			return false, err
-		}
-		if plan, err = t.s.planner.Accept(&j.Job, &sh.Shard, res.Inline, nil); err != nil {
-			return false, nil
-		}
-		if !t.runnable(sh, plan) {
-			return false, nil
-		}
-	}
-	if err := t.step(sh, lease.Reuse{From: from.ID, Result: res}); err != nil {
-		return false, err
-	}
-	return true, t.done(sh, plan)
-}
-
-// runnable reports whether each shard of a plan could be done: it needs no blob
-// that has been dropped, or has an earlier result itself.
-func (t *tx) runnable(parent *shardTx, plan lease.Plan) bool {
-	for _, sp := range plan {
-		if len(t.s.missing(sp.Inputs)) == 0 {
-			continue
-		}
-		if sp.Reuse.IsZero() || len(sp.After) > 0 {
-			return false
-		}
-		key := lease.ReuseDigest(string(parent.Project), string(sp.Reuse[:]))
-		b := t.get(reuseKey(key))
-		if b == nil {
-			return false
-		}
-		from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
-		if err != nil || from.State != lease.Done {
-			return false
-		}
-		if _, here := t.s.present[from.Result.Digest]; from.Result.Blob && !here {
-			return false
-		}
-	}
-	return true
-}
-
-// Heartbeat implements lease.Control. It writes nothing.
-func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, err error) {
-	if err := c.may(lease.WorkerRole); err != nil {
-		return out, err
-	}
-	if c.s.broken.Load() {
-		return out, lease.ErrUnknownOutcome
-	}
-	if b.Worker == "" {
-		return out, fmt.Errorf("heartbeat without a worker id: %w", lease.ErrInvalid)
-	}
-	if err := c.s.greet(c.actor.ID, b.Hello, false, 0); err != nil {
-		return out, err
-	}
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	now := c.s.now()
-	for _, lb := range b.Leases {
-		l := c.s.index.leases[lb.Shard]
-		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID || c.s.index.marks[lb.Shard.Job] == markCanceled {
-			out.Lost = append(out.Lost, lb.Shard)
-			continue
-		}
-		c.s.index.renew(l, now.Add(lease.Term))
-		l.ran = l.ran || lb.Phase == lease.Running
-		l.work = min(lb.Work, 1<<62)
-	}
-	return out, nil
 }
 
 // inline reads the bytes of a result kept in the store; nil for a blob.

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"macbatch/lease"
+)
+
+// greet notes that a worker speaks, and refuses its twin.
+func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request uint64) error {
+	if h.Worker == "" {
+		if claims {
+			return fmt.Errorf("claim without a worker id: %w", lease.ErrInvalid)
+		}
+		return nil
+	}
+	if len(h.Worker) > maxName {
+		return fmt.Errorf("worker id of %d bytes: %w", len(h.Worker), lease.ErrTooLarge)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, now := s.index.worker(h.Worker), s.now()
+	alive := !w.seen.IsZero() && now.Sub(w.seen) < lease.Term
+	if !alive && w.actor != actor { // nothing of another's worker binds this one
+		w.hello, w.request = lease.Hello{}, 0
+	}
+	switch {
+	case h.Incarnation < w.hello.Incarnation:
+		return fmt.Errorf("worker %q on %s started anew meanwhile: %w", h.Worker, w.hello.Host, lease.ErrTwin)
+	case alive && (w.hello.Machine != h.Machine || w.actor != actor):
+		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
+	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
+		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
+	}
+	if h.Incarnation > w.hello.Incarnation {
+		w.request = 0
+	}
+	w.hello, w.actor, w.seen = h, actor, now
+	if claims {
+		w.request, w.claimed = max(w.request, request), now
+	}
+	return nil
+}
+
+// Heartbeat implements lease.Control. It writes nothing.
+func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, err error) {
+	if err := c.may(lease.WorkerRole); err != nil {
+		return out, err
+	}
+	if c.s.broken.Load() {
+		return out, lease.ErrUnknownOutcome
+	}
+	if b.Worker == "" {
+		return out, fmt.Errorf("heartbeat without a worker id: %w", lease.ErrInvalid)
+	}
+	if err := c.s.greet(c.actor.ID, b.Hello, false, 0); err != nil {
+		return out, err
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	now := c.s.now()
+	for _, lb := range b.Leases {
+		l := c.s.index.leases[lb.Shard]
+		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID || c.s.index.marks[lb.Shard.Job] == markCanceled {
+			out.Lost = append(out.Lost, lb.Shard)
+			continue
+		}
+		c.s.index.renew(l, now.Add(lease.Term))
+		l.ran = l.ran || lb.Phase == lease.Running
+		l.work = min(lb.Work, 1<<62)
+	}
+	return out, nil
+}

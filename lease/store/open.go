@@ -1,0 +1,197 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+)
+
+// blobGrace keeps blobs that nothing refers to: their report may be on its way.
+const blobGrace = 24 * time.Hour
+
+// Open takes over an engine, initialising it when it is new, and reads what the
+// index needs. It starts nothing: call Run.
+func Open(o Options) (*Store, error) {
+	s := &Store{
+		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
+		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
+		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		wake: make(chan struct{}),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.budget == 0 {
+		s.budget = 8 << 30
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.rand == nil {
+		s.rand = mrand.New(mrand.NewPCG(mrand.Uint64(), mrand.Uint64()))
+	}
+	if err := s.initialise(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return s, nil
+}
+
+// initialise writes the identity of a new store.
+func (s *Store) initialise() error {
+	fresh := false
+	err := s.engine.View(func(r kv.Reader) error {
+		r.Scan(nil, nil, func(_, _ []byte) bool { fresh = false; return false })
+		fresh = r.Get([]byte{keyStore}) == nil
+		return nil
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	var id [48]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	now := s.now()
+	return s.engine.Update(func(w kv.Writer) error {
+		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
+		t := g.begin(s, now)
+		t.append(lease.Event{Kind: lease.EventCreated, N: 1})
+		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
+		t.seal()
+		return g.flush()
+	})
+}
+
+// schemaVersion is the store's layout as a whole.
+const schemaVersion = 1
+
+// load reads the identity, the head and the rows.
+func (s *Store) load() error {
+	now := s.now()
+	s.index, s.paging, s.beat = newIndex(), nil, now
+	kept := map[lease.Digest]bool{}
+	err := s.engine.View(func(r kv.Reader) error {
+		id := r.Get([]byte{keyStore})
+		if len(id) != 49 || id[0] != schemaVersion {
+			return errors.New("the store was written by a newer version of macbatch, or is damaged")
+		}
+		copy(s.id[:], id[1:])
+		s.secret = append([]byte(nil), id[17:]...)
+		h, err := decodeHead(r.Get([]byte{keyHead}))
+		if err != nil {
+			return err
+		}
+		s.head = h
+		if err := s.loadActors(r); err != nil {
+			return err
+		}
+		return s.loadRows(r, now, kept)
+	})
+	if err != nil {
+		return err
+	}
+	return s.loadBlobs(now, kept)
+}
+
+// loadRows fills the index. Every open lease gets one full term: while the
+// control plane was away nobody could renew.
+func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool) (err error) {
+	jobs := map[lease.JobID]*jobRow{}
+	scan(r, []byte{keyJob}, func(k, v []byte) bool {
+		var j *jobRow
+		if len(k) != 9 {
+			err = fmt.Errorf("key %q is not a job's", k)
+			return false
+		}
+		id := lease.JobID(decodeKey(k))
+		if j, _, err = decodeJob(id, v); err != nil {
+			return false
+		}
+		jobs[id] = j
+		if j.Canceled {
+			s.index.marks[id] = markCanceled
+			if j.Shards.Open() > 0 {
+				s.paging = append(s.paging, &page{job: id})
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	states := func(id lease.ShardID) lease.State {
+		if b := r.Get(shardKey(keyShard, id)); b != nil {
+			if row, err := decodeShard(id, b); err == nil {
+				return row.State
+			}
+		}
+		return 0
+	}
+	scan(r, []byte{keyShard}, func(k, v []byte) bool {
+		id := shardOfKey(k)
+		var row *lease.Shard
+		if row, err = decodeShard(id, v); err != nil {
+			return false
+		}
+		j := jobs[id.Job]
+		if j == nil {
+			err = fmt.Errorf("shard %v: its job is missing", id)
+			return false
+		}
+		if row.State == lease.Done && row.Result.Blob {
+			kept[row.Result.Digest] = true
+		}
+		row.Project, row.Priority = j.Project, j.Priority
+		if row.State == lease.Leased {
+			row.Deadline = now.Add(lease.Term)
+		}
+		s.index.moved(row, 0, now)
+		for _, seq := range row.After {
+			if row.State == lease.Blocked && states(lease.ShardID{Job: id.Job, Seq: seq}) == lease.Done {
+				s.index.waiting[id]--
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	scan(r, []byte{keyPlan}, func(k, v []byte) bool {
+		s.paging = append(s.paging, &page{job: shardOfKey(k).Job, plan: shardOfKey(k)})
+		return true
+	})
+	return nil
+}
+
+// loadBlobs lists what is there and removes what nothing has referred to for
+// long, unless the shards that will are still being added.
+func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
+	var orphans []lease.Digest
+	planning := s.planning()
+	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
+		if !planning && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
+			orphans = append(orphans, d)
+		} else {
+			s.present[d] = size
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range orphans {
+		if err := s.blobs.Remove(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"macbatch/lease"
+)
+
+// maxReuse bounds the shards that one claim settles with earlier results.
+const maxReuse = 256
+
+// reuseOf is the identity of a shard's work including the results it waited for;
+// zero when it is not to be reused.
+func (t *tx) reuseOf(sh *shardTx) lease.Digest {
+	if sh.Reuse.IsZero() {
+		return lease.Digest{}
+	}
+	parts := []string{string(sh.Project), string(sh.Reuse[:])}
+	for _, seq := range sh.After {
+		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		if err != nil || on.State != lease.Done {
+			return lease.Digest{}
+		}
+		parts = append(parts, string(on.Result.Digest[:]))
+	}
+	return lease.ReuseDigest(parts...)
+}
+
+// reuse settles a claimable shard with the result of equal work done earlier.
+func (t *tx) reuse(sh *shardTx) (bool, error) {
+	if sh.State != lease.Ready {
+		return false, nil
+	}
+	key := t.reuseOf(sh)
+	if key.IsZero() {
+		return false, nil
+	}
+	b := t.get(reuseKey(key))
+	if b == nil {
+		return false, nil
+	}
+	from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
+	if err != nil || from.State != lease.Done || from.ID == sh.ID {
+		return false, nil
+	}
+	res, err := t.resultOf(&from.Shard)
+	if err != nil {
+		return false, nil
+	}
+	if _, here := t.s.present[res.Digest]; res.Blob && !here {
+		return false, nil
+	}
+	var plan lease.Plan
+	if from.Planned > 0 {
+		if res.Blob {
+			return false, nil // what it plans is not known without reading it
+		}
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return false, err
+		}
+		if plan, err = t.s.planner.Accept(&j.Job, &sh.Shard, res.Inline, nil); err != nil {
+			return false, nil
+		}
+		if !t.runnable(sh, plan) {
+			return false, nil
+		}
+	}
+	if err := t.step(sh, lease.Reuse{From: from.ID, Result: res}); err != nil {
+		return false, err
+	}
+	return true, t.done(sh, plan)
+}
+
+// runnable reports whether each shard of a plan could be done: it needs no blob
+// that has been dropped, or has an earlier result itself.
+func (t *tx) runnable(parent *shardTx, plan lease.Plan) bool {
+	for _, sp := range plan {
+		if len(t.s.missing(sp.Inputs)) == 0 {
+			continue
+		}
+		if sp.Reuse.IsZero() || len(sp.After) > 0 {
+			return false
+		}
+		key := lease.ReuseDigest(string(parent.Project), string(sp.Reuse[:]))
+		b := t.get(reuseKey(key))
+		if b == nil {
+			return false
+		}
+		from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
+		if err != nil || from.State != lease.Done {
+			return false
+		}
+		if _, here := t.s.present[from.Result.Digest]; from.Result.Blob && !here {
+			return false
+		}
+	}
+	return true
+}

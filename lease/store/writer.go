@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+)
+
+// groupLimit bounds how many commands share a commit.
+const groupLimit = 512
+
+// stallLimit is the silence after which the store assumes that it was asleep, or
+// stopped, and that workers could not reach it.
+const stallLimit = lease.Heartbeat
+
+// command is one request to the writer.
+type command struct {
+	run  func(*tx) error
+	done chan error
+	gone []lease.Digest
+}
+
+// Run serves commands until ctx ends, and then those already waiting. It returns
+// nil on a clean end, and kv.ErrUnknownOutcome (or what else broke the store)
+// when nothing more can be served until the store is opened again.
+func (s *Store) Run(ctx context.Context) error {
+	defer close(s.stopped)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		var err error
+		if page := s.nextPage(); page != nil {
+			err = s.commit(page) // waiting commands ride along
+		} else {
+			select {
+			case c := <-s.commands:
+				err = s.commit(c)
+			case <-tick.C:
+				s.look()
+			case <-ctx.Done():
+				return s.drain()
+			}
+		}
+		if err != nil {
+			s.broken.Store(true)
+			return err
+		}
+		if ctx.Err() != nil {
+			return s.drain()
+		}
+	}
+}
+
+// drain serves what waits already.
+func (s *Store) drain() error {
+	for {
+		select {
+		case c := <-s.commands:
+			if err := s.commit(c); err != nil {
+				s.broken.Store(true)
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// do runs a command in the next commit and returns its error once it is durable.
+func (s *Store) do(ctx context.Context, run func(*tx) error) error {
+	if s.broken.Load() {
+		return lease.ErrUnknownOutcome
+	}
+	c := &command{run: run, done: make(chan error, 1)}
+	select {
+	case s.commands <- c:
+	case <-s.stopped:
+		return lease.ErrUnreachable
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// Once queued it may commit: its answer must be waited for.
+	select {
+	case err := <-c.done:
+		return err
+	case <-s.stopped:
+		select {
+		case err := <-c.done:
+			return err
+		default:
+			return lease.ErrUnknownOutcome
+		}
+	}
+}
+
+var errNothing = errors.New("nothing written")
+
+// commit runs a group of commands, beginning with first, in one commit.
+// Its error ends the writer.
+func (s *Store) commit(first *command) error {
+	s.look()
+	cmds := []*command{first}
+	errs := []error{}
+	var g *group
+	err := s.engine.Update(func(w kv.Writer) error {
+		g = newGroup(w, s.head)
+		for i := 0; ; i++ {
+			if i == len(cmds) {
+				if i >= groupLimit {
+					break
+				}
+				select {
+				case c := <-s.commands:
+					cmds = append(cmds, c)
+				default:
+				}
+				if i == len(cmds) {
+					break
+				}
+			}
+			err, fatal := s.apply(g, cmds[i])
+			if fatal {
+				return err
+			}
+			errs = append(errs, err)
+		}
+		if g.head.Seq == s.head.Seq && len(g.writes) == 0 {
+			return errNothing
+		}
+		return g.flush()
+	})
+	switch {
+	case errors.Is(err, errNothing):
+		err = nil
+	case errors.Is(err, kv.ErrFull):
+		for i := range errs {
+			errs[i] = fmt.Errorf("%w: %w", lease.ErrFull, err)
+		}
+		s.mu.Lock()
+		err = s.reload()
+		s.rest = true
+		s.mu.Unlock()
+	case err == nil:
+		s.head = g.head
+	}
+	if err != nil {
+		for _, c := range cmds {
+			c.done <- lease.ErrUnknownOutcome
+		}
+		return fmt.Errorf("commit: %w", err)
+	}
+	for i, c := range cmds {
+		s.dispose(c.gone)
+		c.done <- errs[i]
+	}
+	return nil
+}
+
+// reload rebuilds the index after a commit that did not happen. What only memory
+// knows of workers and leases is kept.
+func (s *Store) reload() error {
+	old := s.index
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.index.workers, s.index.silent = old.workers, old.silent
+	for _, w := range s.index.workers {
+		clear(w.leases)
+	}
+	for id, l := range s.index.leases {
+		if o := old.leases[id]; o != nil && o.fence == l.fence {
+			l.deadline, l.ran, l.work = o.deadline, o.ran, o.work
+		}
+		if w := s.index.workers[l.holder.Worker]; w != nil {
+			w.leases[id] = l
+		}
+	}
+	return nil
+}
+
+// apply runs one command. A refusal leaves nothing behind; a fault after a
+// change, such as a damaged row, is fatal.
+func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := g.begin(s, s.now())
+	if err := c.run(t); err != nil {
+		return err, t.wrote()
+	}
+	if t.wrote() {
+		t.seal()
+		c.gone = t.gone
+		s.ring()
+	}
+	return nil, false
+}
+
+// dispose removes blobs that no open shard needs, once that is durable. While a
+// plan is paging it waits: the shards still to be added may need them.
+func (s *Store) dispose(gone []lease.Digest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unused = append(s.unused, gone...)
+	if s.planning() {
+		return
+	}
+	gone, s.unused = s.unused, nil
+	for _, d := range gone {
+		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
+			continue
+		}
+		delete(s.present, d)
+		if err := s.blobs.Remove(d); err != nil {
+			s.log.Warn("remove blob", "digest", d.String(), "error", err)
+		}
+	}
+}
+
+// ring wakes everybody who waits for work, if there is new work. s.mu is held.
+func (s *Store) ring() {
+	if !s.index.offered {
+		return
+	}
+	s.index.offered = false
+	close(s.wake)
+	s.wake = make(chan struct{})
+}
+
+// look reads the clock: it notices a sleep of the control plane, and makes
+// claimable what has rested or lapsed.
+func (s *Store) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	// A suspended host stops the monotonic clock, a stepped one moves the wall clock: heed both.
+	gap := max(now.Sub(s.beat), now.Round(0).Sub(s.beat.Round(0)))
+	s.beat = now
+	if gap > stallLimit {
+		s.log.Warn("the control plane was stopped or asleep; every lease gets a full term", "for", gap)
+		for _, l := range s.index.leases {
+			s.index.renew(l, now.Add(lease.Term))
+		}
+	}
+	s.index.mature(now)
+	s.ring()
+}
