@@ -74,9 +74,5 @@ func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	blobs, err := blob.Open(filepath.Join(dir, blobsName))
-	if err != nil {
-		return nil, err
-	}
-	return store.Check(db, blobs)
+	return store.Check(db, blob.At(filepath.Join(dir, blobsName)))
 }

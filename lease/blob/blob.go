@@ -54,6 +54,10 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// At returns the store at dir for reading alone: nothing is made, not even where
+// there is none.
+func At(dir string) *Store { return &Store{dir: dir} }
+
 func (s *Store) folder(digest lease.Digest) string {
 	return filepath.Join(s.dir, hex.EncodeToString(digest[:1]))
 }
