@@ -525,6 +525,21 @@ func (w *world) verify() {
 	for _, p := range problems {
 		w.Errorf("verify: %s %s: %s", p.Kind, p.Subject, p.Detail)
 	}
+	for id := range w.jobs {
+		shards, err := w.ctl().Shards(w.Context(), id, 0, 200, false)
+		if err != nil {
+			break // the store is broken; the next one tells
+		}
+		for i := range shards {
+			sh := &shards[i]
+			if was, ended := w.ends[sh.ID]; ended && was != sh.State {
+				w.Errorf("shard %v was %s and is %s", sh.ID, was, sh.State)
+			}
+			if sh.State.Terminal() {
+				w.ends[sh.ID] = sh.State
+			}
+		}
+	}
 	if w.Failed() {
 		w.FailNow()
 	}
