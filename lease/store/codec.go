@@ -12,7 +12,16 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 1
+const rowVersion = 2
+
+// version reads the version byte of a row. Rows of every earlier version are read.
+func (d *decoder) version() byte {
+	v := d.byte()
+	if d.err == nil && (v < 1 || v > rowVersion) {
+		d.fail(fmt.Errorf("row version %d is not known", v))
+	}
+	return v
+}
 
 // The first byte of a key says what it holds.
 const (
@@ -122,9 +131,7 @@ func encodeShard(s *lease.Shard) []byte {
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	d := decoder{b: b}
-	if v := d.byte(); v != rowVersion {
-		return nil, fmt.Errorf("shard %v: row version %d is not known", id, v)
-	}
+	d.version()
 	s := &lease.Shard{ID: id}
 	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
@@ -201,9 +208,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 
 func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	d := decoder{b: b}
-	if v := d.byte(); v != rowVersion {
-		return nil, 0, fmt.Errorf("job %v: row version %d is not known", id, v)
-	}
+	d.version()
 	j = &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
@@ -306,9 +311,7 @@ func encodeHead(h *head) []byte {
 
 func decodeHead(b []byte) (h head, err error) {
 	d := decoder{b: b}
-	if v := d.byte(); v != rowVersion {
-		return h, fmt.Errorf("ledger head: version %d is not known", v)
-	}
+	d.version()
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()

@@ -21,7 +21,7 @@
 //
 // # Rows
 //
-// A value begins with a version byte. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 2 is written, 1 is read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
@@ -49,6 +49,7 @@
 //
 // # Changing the format
 //
-// Raise rowVersion, keep the old decoder, write only the new form; raise
-// schemaVersion when older programs must not open the store at all.
+// Raise rowVersion, add the new fields behind the old ones, read them only from
+// rows of that version on, and write only the new form; raise schemaVersion when
+// older programs must not open the store at all.
 package store
