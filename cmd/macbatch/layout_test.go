@@ -34,6 +34,7 @@ var allowed = map[string]string{
 	"transcode/child":         "",
 	"transcode/inventory":     "transcode/child",
 	"transcribe":              "",
+	"transcribe/openai":       "transcode/child transcribe transcribe/sound",
 	"transcribe/pocketsphinx": "transcode/child transcribe transcribe/sound",
 	"transcribe/sound":        "transcode/child transcribe",
 	"transcribe/subtitle":     "transcribe",
