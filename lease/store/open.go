@@ -21,7 +21,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
 		wake: make(chan struct{}),
 	}
 	if s.now == nil {
@@ -77,7 +77,7 @@ const schemaVersion = 1
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
-	s.index, s.paging, s.beat = newIndex(), nil, now
+	s.index, s.paging, s.beat = newIndex(s.present), nil, now
 	kept := map[lease.Digest]bool{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
@@ -181,7 +181,7 @@ func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 		if !planning && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
-			s.present[d] = size
+			s.index.arrived(d, size)
 		}
 		return true
 	})
