@@ -162,8 +162,7 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	if cause != nil {
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
-		t.s.index.marks[j.ID] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(j.ID, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})
 	}
 	t.pageDone()
