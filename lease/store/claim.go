@@ -160,7 +160,7 @@ func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lea
 			continue
 		}
 		c.jobs.Ascend(func(l *line) bool {
-			if job != 0 && l.job != job || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
+			if job != 0 && l.job != job || !actor.Sees(l.project) || x.partial[l.job] || full && c.need.Bulky && x.needing[l.job] > 0 {
 				return true
 			}
 			tk, has := l.shards.Min()
@@ -203,6 +203,13 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
 		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
 		Payload: sh.Payload, Work: sh.Work, Term: lease.Term,
+	}
+	if sh.Range != (lease.Range{}) {
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return err
+		}
+		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})

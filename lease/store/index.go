@@ -26,6 +26,8 @@ type index struct {
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
 	projects map[lease.JobID]lease.Project  // of jobs with open shards
+	partial  map[lease.JobID]bool           // jobs whose input is still being cut: nothing of them is granted
+	lists    map[lease.Digest]int           // blobs: how many jobs have them as their input
 	alone    lease.WorkerID                 // is drained to take a suspect
 	offered  bool                           // something became claimable since this was cleared
 }
@@ -90,7 +92,7 @@ func newIndex() *index {
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
-		projects: map[lease.JobID]lease.Project{},
+		projects: map[lease.JobID]lease.Project{}, partial: map[lease.JobID]bool{}, lists: map[lease.Digest]int{},
 	}
 }
 
