@@ -181,16 +181,14 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	}
 	t.writes[string(shardKey(keyPlan, p.plan))] = nil
 	if p.plan.Seq == 0 {
-		delete(t.s.index.partial, j.ID)
-		t.s.index.offered = true
+		t.s.index.whole(j.ID)
 	}
 	j.Plans--
 	t.marked[j.ID] = true
 	if cause != nil && !j.Canceled {
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
-		t.s.index.marks[j.ID] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(j.ID, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})
 	}
 	t.pageDone()

@@ -133,7 +133,7 @@ func (t *tx) startList(j *jobRow, in *list) error {
 	t.s.index.lists[j.Input.Digest]++
 	if in.next.offset < j.Input.Bytes {
 		j.Plans++
-		t.s.index.partial[j.ID] = true
+		t.s.index.hold(j.ID)
 		t.s.paging = append(t.s.paging, &page{job: j.ID, plan: lease.ShardID{Job: j.ID}})
 	}
 	return t.addList(j, in.plan, in.next)
@@ -215,8 +215,7 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 		}
 		j.Canceled, j.Reason = true, clip(reason)
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason})
-		t.s.index.marks[id] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(id, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: id})
 		return nil
 	})
