@@ -162,6 +162,13 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
 		Payload: sh.Payload, Work: sh.Work, Term: t.s.term,
 	}
+	if sh.Range != (lease.Range{}) {
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return err
+		}
+		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
+	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
 		if err != nil {
