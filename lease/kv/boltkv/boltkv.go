@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -131,7 +132,9 @@ func (db *DB) commit(tx *bbolt.Tx) error {
 		end = db.opts.commit
 	}
 	number := uint64(tx.ID())
+	time.Sleep(db.opts.SyncDelay) // of the pages
 	err := end(tx)
+	time.Sleep(db.opts.SyncDelay) // of the page that makes them count
 	if err == nil {
 		db.acked.Store(number)
 		return nil
