@@ -144,7 +144,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 	f := lease.Fence(uint64(t.head.Epoch)<<32 | uint64(t.head.Fence))
 	err := t.step(sh, lease.Claim{
 		Holder: lease.Holder{Worker: x.Worker, Actor: actor.ID, Incarnation: x.Incarnation, Request: x.Request},
-		Fence:  f, Term: lease.Term, Count: count,
+		Fence:  f, Term: t.s.term, Count: count,
 	})
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
 		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
-		Payload: sh.Payload, Work: sh.Work, Term: lease.Term,
+		Payload: sh.Payload, Work: sh.Work, Term: t.s.term,
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
@@ -262,7 +262,7 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 	}
 	if held > 0 {
 		// One that no longer claims may be alive, but will not take the suspect.
-		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < lease.Term {
+		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < t.s.term {
 			return false, nil // another worker is being drained for it
 		}
 		ix.alone = x.Worker

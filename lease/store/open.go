@@ -21,7 +21,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
 		wake: make(chan struct{}),
 	}
 	if s.now == nil {
@@ -29,6 +29,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.budget == 0 {
 		s.budget = 8 << 30
+	}
+	if s.term == 0 {
+		s.term = lease.Term
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -152,7 +155,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
-			row.Deadline = now.Add(lease.Term)
+			row.Deadline = now.Add(s.term)
 		}
 		s.index.moved(row, 0, now)
 		for _, seq := range row.After {
