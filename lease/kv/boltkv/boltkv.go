@@ -57,6 +57,20 @@ func (db *DB) View(fn func(kv.Reader) error) error {
 	})
 }
 
+// Peek is View for what need not be durable: it may show a commit whose sync is
+// still running, or that turns out to have failed, and does not wait for it.
+func (db *DB) Peek(fn func(kv.Reader) error) error {
+	if db.broken.Load() {
+		return kv.ErrUnknownOutcome
+	}
+	tx, err := db.bolt.Begin(false)
+	if err != nil {
+		return closed(err)
+	}
+	defer func() { _ = tx.Rollback() }() // of a read: it can't fail
+	return fn(reader{tx.Bucket(mapBucket), tx.Bucket(logBucket)})
+}
+
 func (db *DB) view(fn func(tx *bbolt.Tx) error) error {
 	for !db.broken.Load() {
 		tx, err := db.bolt.Begin(false)
