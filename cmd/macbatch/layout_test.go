@@ -41,6 +41,7 @@ var allowed = map[string]string{
 	"transcode/child":         "",
 	"transcode/inventory":     "transcode/child",
 	"transcribe":              "",
+	"transcribe/ocr":          "transcode/child",
 	"transcribe/pocketsphinx": "transcode/child transcribe transcribe/sound",
 	"transcribe/sound":        "transcode/child transcribe",
 	"transcribe/subtitle":     "transcribe",
