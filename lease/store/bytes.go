@@ -28,6 +28,16 @@ func (e *encoder) digest(d lease.Digest) {
 	e.b = append(e.b, d[:]...)
 }
 
+// span spends one byte on no range.
+func (e *encoder) span(r lease.Range) {
+	e.bool(r != lease.Range{})
+	if r != (lease.Range{}) {
+		e.uint(uint64(r.From))
+		e.uint(uint64(r.To - r.From))
+		e.b = append(e.b, r.Digest[:]...)
+	}
+}
+
 func (e *encoder) bool(v bool) {
 	if v {
 		e.byte(1)
@@ -136,6 +146,15 @@ func (d *decoder) digest() (v lease.Digest) {
 		copy(v[:], d.take(uint64(len(v))))
 	}
 	return v
+}
+
+func (d *decoder) span() (r lease.Range) {
+	if d.bool() {
+		r.From = int64(d.uint())
+		r.To = r.From + int64(d.uint())
+		copy(r.Digest[:], d.take(uint64(len(r.Digest))))
+	}
+	return r
 }
 
 func (d *decoder) uints() []uint32 {

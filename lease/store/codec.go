@@ -30,7 +30,7 @@ const (
 	keyJob   = 'j' // + job
 	keyShard = 's' // + job + seq
 	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added
+	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
 	keyKey   = 'k' // + project, 0, idempotency key
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
@@ -125,18 +125,22 @@ func encodeShard(s *lease.Shard) []byte {
 	e.uint(uint64(s.Planned))
 	e.uint(uint64(s.Events))
 	e.uint(s.Last)
+	e.span(s.Range)
+	e.uint(uint64(s.Result.Failed))
 	return e.b
 }
 
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	s := &lease.Shard{ID: id}
 	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
-	s.Payload = bytes.Clone(d.bytes())
+	if p := d.bytes(); len(p) > 0 {
+		s.Payload = bytes.Clone(p)
+	}
 	if n := d.uint(); n > uint64(len(d.b))/32 {
 		d.fail(errShort)
 	} else if n > 0 {
@@ -163,6 +167,9 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	s.Result = lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool()}
 	s.From, s.Planned = d.shard(), d.uint32()
 	s.Events, s.Last = d.uint32(), d.uint()
+	if v >= 2 {
+		s.Range, s.Result.Failed = d.span(), d.uint32()
+	}
 	if err := d.done(); err != nil {
 		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -191,6 +198,9 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.string(j.Reason)
 	e.uint(uint64(j.Events))
 	e.uint(j.Last)
+	e.digest(j.Input.Digest)
+	e.uint(uint64(j.Input.Bytes))
+	e.digest(j.Reuse)
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -208,7 +218,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 
 func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	j = &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
@@ -216,6 +226,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
 	j.Canceled, j.Reason = d.bool(), d.string()
 	j.Events, j.Last = d.uint32(), d.uint()
+	if v >= 2 {
+		j.Input, j.Reuse = lease.Input{Digest: d.digest(), Bytes: int64(d.uint())}, d.digest()
+	}
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -233,6 +246,28 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	}
 	j.State = j.Derive()
 	return j, fixed, nil
+}
+
+// encodePlace writes the mark of a list job whose shards are still being added.
+// No event sums it: it sums itself.
+func encodePlace(id lease.JobID, at place) []byte {
+	var e encoder
+	e.fixed64(uint64(at.offset))
+	e.fixed64(uint64(at.item))
+	e.fixed64(sum(shardKey(keyPlan, lease.ShardID{Job: id}), e.b))
+	return e.b
+}
+
+func decodePlace(id lease.JobID, b []byte) (at place, err error) {
+	d := decoder{b: b}
+	at = place{int64(d.fixed64()), uint32(d.fixed64())}
+	if v := d.fixed64(); d.err == nil && v != sum(shardKey(keyPlan, lease.ShardID{Job: id}), b[:len(b)-8]) {
+		d.fail(errors.New("its sum differs"))
+	}
+	if err := d.done(); err != nil {
+		return at, fmt.Errorf("job %v: the mark of its input is damaged: %w", id, err)
+	}
+	return at, nil
 }
 
 func encodeEvent(e *encoder, ev *lease.Event) {

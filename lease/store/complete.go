@@ -14,9 +14,9 @@ import (
 // checked is a report whose result was looked at before the transaction.
 type checked struct {
 	lease.Report
-	plan    lease.Plan
+	means   lease.Acceptance
 	invalid error // what is wrong with the result
-	looked  bool  // whether plan and invalid say anything
+	looked  bool  // whether means and invalid say anything
 }
 
 // check validates a result by its kind, on immutable bytes and outside the
@@ -75,8 +75,8 @@ func (s *Store) check(rep lease.Report) checked {
 		c.looked = false
 		return c
 	}
-	if c.plan, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
-		c.invalid = named(c.plan, rep.Blobs)
+	if c.means, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
+		c.invalid = named(c.means.Plan, rep.Blobs)
 	}
 	return c
 }
@@ -149,7 +149,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	if c.invalid != nil || c.Outcome == lease.OutcomeFailed {
 		return v, t.fail(actor, sh, c, &v)
 	}
-	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil}
+	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed}
 	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID}); err != nil {
 		return v, err
 	}
@@ -157,7 +157,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
 	}
 	v.Verdict = lease.Accepted
-	return v, t.done(sh, c.plan)
+	return v, t.done(sh, c.means.Plan)
 }
 
 // done follows up a shard that has a result: what it planned, who waited, reuse.
@@ -174,7 +174,7 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 	if err := t.settle(sh); err != nil {
 		return err
 	}
-	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() {
+	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() && sh.Result.Failed == 0 {
 		t.put(reuseKey(key), shardKey(keyShard, sh.ID)[1:])
 	}
 	return nil

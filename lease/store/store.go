@@ -21,17 +21,21 @@ import (
 // the shards that follow. Its methods are pure: the same input gives the same
 // plan, also after a restart.
 type Planner interface {
-	// Start validates a job's parameters and plans its first shards.
+	// Start validates the parameters of a job without an input and plans its first shards.
 	Start(kind lease.Kind, params []byte) (lease.Plan, error)
 
-	// Accept validates the result of a shard and plans the shards that follow from it.
-	Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error)
+	// List validates the parameters of a job with a list input and says how its
+	// lines become shards.
+	List(kind lease.Kind, params []byte) (lease.Packing, error)
+
+	// Accept validates the result of a shard and says what it means.
+	Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Acceptance, error)
 }
 
 // Blobs keeps accepted bytes by their digest.
 type Blobs interface {
 	Put(ctx context.Context, d lease.Digest, size int64, r io.Reader) error
-	Open(d lease.Digest) (io.ReadCloser, int64, error)
+	Open(d lease.Digest) (io.ReadSeekCloser, int64, error)
 	Has(d lease.Digest) (bool, error)
 	Remove(d lease.Digest) error
 	List(fn func(d lease.Digest, size int64, received time.Time) bool) error
@@ -42,7 +46,8 @@ type Options struct {
 	Engine  kv.Engine
 	Blobs   Blobs
 	Planner Planner
-	Budget  int64 // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
+	Budget  int64         // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
+	Term    time.Duration // of a lease; 0: lease.Term. A shorter one is for proofs: workers beat for lease.Term
 	Log     *slog.Logger
 	Now     func() time.Time // with a monotonic reading; nil: time.Now
 	Rand    *mrand.Rand      // jitter; nil: seeded by the system
@@ -58,6 +63,7 @@ type Store struct {
 	now     func() time.Time
 	rand    *mrand.Rand // the writer's only
 	budget  int64
+	term    time.Duration
 
 	id     [16]byte
 	secret []byte // keys lease tokens

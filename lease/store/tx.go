@@ -205,7 +205,8 @@ func (t *tx) settle(sh *shardTx) error {
 	case sh.Planned > 0: // its items and its size live on in its successors
 		j.Work.Total -= sh.Work
 	case sh.State == lease.Done:
-		j.Items.Done += uint64(sh.Settles)
+		j.Items.Done += uint64(sh.Settles - sh.Result.Failed)
+		j.Items.Failed += uint64(sh.Result.Failed)
 		j.Work.Done += sh.Work
 	case sh.State == lease.Failed:
 		j.Items.Failed += uint64(sh.Settles)
