@@ -78,6 +78,9 @@ func (s *Store) check(rep lease.Report) checked {
 	if c.means, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
 		c.invalid = named(c.means.Plan, rep.Blobs)
 	}
+	if c.invalid == nil && c.means.Failed > row.Settles {
+		c.invalid = fmt.Errorf("%d of %d items failed", c.means.Failed, row.Settles)
+	}
 	return c
 }
 
