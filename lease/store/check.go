@@ -133,6 +133,9 @@ func (s *Store) judge(c *checked) (means lease.Acceptance, err error) {
 	if means, err = s.planner.Accept(c.job, c.row, result, c.Blobs); err == nil {
 		err = named(means.Plan, c.Blobs)
 	}
+	if err == nil && means.Failed > c.row.Settles {
+		err = fmt.Errorf("%d of %d items failed", means.Failed, c.row.Settles)
+	}
 	return means, err
 }
 
