@@ -24,6 +24,7 @@ var allowed = map[string]string{
 	"lease/leasetest":         "lease lease/kv lease/store",
 	"lease/ledger":            "lease",
 	"lease/pipeline":          "lease lease/wire summarize transcode transcode/inventory transcribe",
+	"lease/probe":             "lease lease/api lease/kv lease/kv/boltkv lease/store",
 	"lease/store":             "lease lease/kv lease/ledger",
 	"lease/wire":              "lease",
 	"lease/worker":            "lease lease/wire spool",
