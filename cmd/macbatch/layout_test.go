@@ -38,6 +38,7 @@ var allowed = map[string]string{
 	"summarize/model/ollamatest": "",
 	"summarize/model/openai":     "summarize/model",
 
+	"lease/probe":             "lease lease/api lease/kv lease/kv/boltkv lease/store",
 	"transcode":               "transcode/child transcode/inventory",
 	"transcode/child":         "",
 	"transcode/inventory":     "transcode/child",
