@@ -30,6 +30,8 @@ type index struct {
 	silent   map[lease.ShardID]int          // open shards: lapses before any heartbeat told that they ran
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
+	partial  map[lease.JobID]bool           // jobs whose input is still being cut: nothing of them is granted
+	lists    map[lease.Digest]int           // blobs: how many jobs have them as their input
 	alone    lease.WorkerID                 // is drained to take a suspect
 	offered  bool                           // something became claimable since this was cleared
 	offers   uint64                         // rises when something becomes claimable, or stops to be for a mark
@@ -74,6 +76,7 @@ func newIndex(present map[lease.Digest]int64) *index {
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{}, present: present,
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
+		partial: map[lease.JobID]bool{}, lists: map[lease.Digest]int{},
 		spareSlots: btree.NewFreeListG[slot](64), spareLines: btree.NewFreeListG[*line](64),
 	}
 }

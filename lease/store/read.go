@@ -261,8 +261,8 @@ func (c *control) Verify(context.Context) (problems []lease.Problem, err error) 
 
 // PutBlob implements lease.Control.
 func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if err := c.may(lease.WorkerRole); err != nil {
-		return err
+	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Submitter) {
+		return fmt.Errorf("put blob %v: %w", d, lease.ErrForbidden)
 	}
 	for {
 		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {

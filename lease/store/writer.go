@@ -215,7 +215,7 @@ func (s *Store) dispose(gone []lease.Digest) {
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
+		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
 			continue
 		}
 		s.index.left(d)

@@ -88,6 +88,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 		Dir:      t.dir,
 		Progress: t.work.Store,
 		Blob:     func(ctx context.Context, d lease.Digest) (string, error) { return a.fetch(ctx, t, d) },
+		Lines:    func(ctx context.Context) ([][]byte, error) { return a.lines(ctx, t) },
 		Need:     func(ctx context.Context, i int) ([]byte, error) { return a.need(ctx, t, i) },
 		Sure:     func(ctx context.Context) error { return a.sure(ctx, t) },
 	})

@@ -25,6 +25,10 @@ type Task struct {
 	// is away.
 	Blob func(ctx context.Context, d lease.Digest) (path string, err error)
 
+	// Lines fetches the lines of Grant.Lines, checked, each without its end. The
+	// result of a list shard has an outcome for each of them, in order.
+	Lines func(ctx context.Context) ([][]byte, error)
+
 	// Need returns the bytes of Grant.Needs[i], checked.
 	Need func(ctx context.Context, i int) ([]byte, error)
 
