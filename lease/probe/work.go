@@ -35,16 +35,21 @@ func (planner) Start(kind lease.Kind, b []byte) (lease.Plan, error) {
 	return plan, nil
 }
 
+// List implements store.Planner.
+func (planner) List(lease.Kind, []byte) (lease.Packing, error) {
+	return lease.Packing{}, fmt.Errorf("a probe has no list inputs")
+}
+
 // Accept implements store.Planner.
-func (planner) Accept(*lease.Job, *lease.Shard, []byte, []lease.Digest) (lease.Plan, error) {
-	return nil, nil
+func (planner) Accept(*lease.Job, *lease.Shard, []byte, []lease.Digest) (lease.Acceptance, error) {
+	return lease.Acceptance{}, nil
 }
 
 // noBlobs are the blobs of work that has none.
 type noBlobs struct{}
 
 func (noBlobs) Put(context.Context, lease.Digest, int64, io.Reader) error { return lease.ErrInvalid }
-func (noBlobs) Open(lease.Digest) (io.ReadCloser, int64, error)           { return nil, 0, fs.ErrNotExist }
+func (noBlobs) Open(lease.Digest) (io.ReadSeekCloser, int64, error)       { return nil, 0, fs.ErrNotExist }
 func (noBlobs) Has(lease.Digest) (bool, error)                            { return false, nil }
 func (noBlobs) Remove(lease.Digest) error                                 { return nil }
 func (noBlobs) List(func(lease.Digest, int64, time.Time) bool) error      { return nil }

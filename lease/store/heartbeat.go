@@ -68,7 +68,7 @@ func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, 
 		}
 		c.s.index.renew(l, now.Add(c.s.term))
 		l.ran = l.ran || lb.Phase == lease.Running
-		l.work = min(lb.Work, 1<<62)
+		c.s.index.progress(l, min(lb.Work, 1<<62))
 	}
 	return out, nil
 }

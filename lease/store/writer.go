@@ -171,16 +171,17 @@ func (s *Store) reload() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.index.workers, s.index.silent = old.workers, old.silent
-	for _, w := range s.index.workers {
-		clear(w.leases)
+	s.index.silent = old.silent
+	for id, o := range old.workers {
+		w := s.index.worker(id)
+		leases := w.leases
+		*w = *o
+		w.leases = leases
 	}
 	for id, l := range s.index.leases {
 		if o := old.leases[id]; o != nil && o.fence == l.fence {
-			l.deadline, l.ran, l.work = o.deadline, o.ran, o.work
-		}
-		if w := s.index.workers[l.holder.Worker]; w != nil {
-			w.leases[id] = l
+			l.deadline, l.ran = o.deadline, o.ran
+			s.index.progress(l, o.work)
 		}
 	}
 	return nil
@@ -214,10 +215,10 @@ func (s *Store) dispose(gone []lease.Digest) {
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
+		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
 			continue
 		}
-		delete(s.present, d)
+		s.index.left(d)
 		if err := s.blobs.Remove(d); err != nil {
 			s.log.Warn("remove blob", "digest", d.String(), "error", err)
 		}
