@@ -80,7 +80,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.log.Error("executor panicked", t.attrs(), "panic", p, "stack", string(debug.Stack()))
-			err = &Failure{lease.Retryable, fmt.Sprintf("panic: %v", p)}
+			err = &Failure{Class: lease.Retryable, Reason: fmt.Sprintf("panic: %v", p)}
 		}
 	}()
 	return a.cfg.Executors[t.grant.Kind].Execute(t.ctx, Task{
@@ -117,6 +117,7 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 		a.hold(err)
 		a.give(t, err.Error(), 0)
 	case errors.As(err, &failure):
+		a.withdraw(failure.Withdraw, failure.Reason)
 		a.fail(t, failure.Class, failure.Reason)
 	default:
 		a.fail(t, lease.Retryable, err.Error())

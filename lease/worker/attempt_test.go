@@ -28,9 +28,9 @@ func TestEndsOfAnAttempt(t *testing.T) {
 		reason string
 	}{
 		{"done", Output{Result: []byte(` { "a" : "<b>\u2028" } `)}, nil, false, lease.Done, "", ""},
-		{"permanent", Output{}, &Failure{lease.Permanent, "no such\x1b[31m file\n"}, false, lease.Failed, lease.Permanent, "no such [31m file"},
-		{"retryable", Output{}, fmt.Errorf("wrapped: %w", &Failure{lease.Retryable, "again"}), false, lease.Ready, lease.Retryable, "again"},
-		{"odd class", Output{}, &Failure{lease.Poison, "odd"}, false, lease.Ready, lease.Retryable, "odd"},
+		{"permanent", Output{}, &Failure{Class: lease.Permanent, Reason: "no such\x1b[31m file\n"}, false, lease.Failed, lease.Permanent, "no such [31m file"},
+		{"retryable", Output{}, fmt.Errorf("wrapped: %w", &Failure{Class: lease.Retryable, Reason: "again"}), false, lease.Ready, lease.Retryable, "again"},
+		{"odd class", Output{}, &Failure{Class: lease.Poison, Reason: "odd"}, false, lease.Ready, lease.Retryable, "odd"},
 		{"any error", Output{}, errors.New("boom"), false, lease.Ready, lease.Retryable, "boom"},
 		{"own time-out", Output{}, context.DeadlineExceeded, false, lease.Ready, lease.Retryable, "context deadline exceeded"},
 		{"long reason", Output{}, errors.New(long), false, lease.Ready, lease.Retryable, long[:lease.MaxReason]},

@@ -60,8 +60,9 @@ type Executor interface {
 
 // Failure is the error of an attempt that failed.
 type Failure struct {
-	Class  lease.FailureClass // lease.Retryable or lease.Permanent
-	Reason string
+	Class    lease.FailureClass // lease.Retryable or lease.Permanent
+	Reason   string
+	Withdraw lease.Need // as in Released: what turned out to be sick
 }
 
 func (f *Failure) Error() string { return string(f.Class) + " failure: " + f.Reason }
