@@ -40,8 +40,10 @@ func jobKey(kind byte, id lease.JobID) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(id))
 }
 
+const shardKeyBytes = 1 + 8 + 4
+
 func shardKey(kind byte, id lease.ShardID) []byte {
-	k := make([]byte, 13)
+	k := make([]byte, shardKeyBytes)
 	k[0] = kind
 	binary.BigEndian.PutUint64(k[1:], uint64(id.Job))
 	binary.BigEndian.PutUint32(k[9:], id.Seq)
@@ -74,12 +76,25 @@ func prefixEnd(p []byte) []byte {
 
 // sum is what an event keeps of the row it left behind.
 func sum(key, row []byte) uint64 {
-	d := lease.DigestOf(append(slices.Clip(slices.Clone(key)), row...))
+	return sumOf(append(append(make([]byte, 0, len(key)+len(row)), key...), row...))
+}
+
+// sumOf is sum of a key with its row behind it.
+func sumOf(b []byte) uint64 {
+	d := lease.DigestOf(b)
 	return binary.BigEndian.Uint64(d[:])
 }
 
-func encodeShard(s *lease.Shard) []byte {
-	e := encoder{make([]byte, 0, 128+len(s.Payload))}
+// shardBytes is about the length of a shard's key and row.
+func shardBytes(s *lease.Shard) int {
+	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
+}
+
+func encodeShard(s *lease.Shard) []byte { return appendShard(make([]byte, 0, shardBytes(s)), s) }
+
+func appendShard(b []byte, s *lease.Shard) []byte {
+	e := encoder{b}
 	e.byte(rowVersion)
 	e.string(string(s.Need.Kind))
 	e.string(s.Need.Root)
@@ -132,15 +147,27 @@ func encodeShard(s *lease.Shard) []byte {
 
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
-	d := decoder{b: b}
+	s := &lease.Shard{}
+	if err := readShard(s, id, b, nil); err != nil {
+		return nil, err
+	}
+	if len(s.Payload) > 0 {
+		s.Payload = bytes.Clone(s.Payload)
+	} else {
+		s.Payload = nil
+	}
+	return s, nil
+}
+
+// readShard is decodeShard into s, a zero shard, whose payload is then a part of b.
+func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
+	d := decoder{b: b, names: names}
 	v := d.version()
-	s := &lease.Shard{ID: id}
-	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
+	s.ID = id
+	s.Need = lease.Need{Kind: lease.Kind(d.name()), Root: d.name(), Model: d.name(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
-	if p := d.bytes(); len(p) > 0 {
-		s.Payload = bytes.Clone(p)
-	}
+	s.Payload = d.bytes()
 	if n := d.uint(); n > uint64(len(d.b))/32 {
 		d.fail(errShort)
 	} else if n > 0 {
@@ -156,7 +183,7 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 		d.fail(fmt.Errorf("state %d is not known", s.State))
 	}
 	if d.bool() {
-		s.Holder = lease.Holder{Worker: lease.WorkerID(d.string()), Actor: lease.ActorID(d.string()), Incarnation: d.uint(), Request: d.uint()}
+		s.Holder = lease.Holder{Worker: lease.WorkerID(d.name()), Actor: lease.ActorID(d.name()), Incarnation: d.uint(), Request: d.uint()}
 	}
 	s.Failures, s.Lapses, s.Delay = d.uint16(), d.uint16(), time.Duration(d.uint())
 	s.Class, s.Reason = lease.FailureClass(d.string()), d.string()
@@ -171,9 +198,9 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 		s.Range, s.Result.Failed = d.span(), d.uint32()
 	}
 	if err := d.done(); err != nil {
-		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
+		return fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
-	return s, nil
+	return nil
 }
 
 // jobRow is a job as stored: the job, and how many shard numbers are given out.
@@ -271,7 +298,10 @@ func decodePlace(id lease.JobID, b []byte) (at place, err error) {
 }
 
 func encodeEvent(e *encoder, ev *lease.Event) {
+	// Its length goes in front, once it is known; for most it is one or two bytes.
+	const room = 2
 	at := len(e.b)
+	e.b = append(e.b, make([]byte, room)...)
 	e.byte(byte(slices.Index(lease.EventKinds, ev.Kind)))
 	e.fixed64(uint64(ev.Job))
 	e.uint(uint64(ev.Shard))
@@ -288,8 +318,8 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
 	var n [binary.MaxVarintLen64]byte
-	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
-	e.b = slices.Insert(e.b, at, n[:l]...)
+	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
+	e.b = slices.Replace(e.b, at, at+room, n[:l]...)
 }
 
 // decodeRecord reads the events of one commit: the record without its chain digest.

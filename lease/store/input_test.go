@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -142,6 +143,37 @@ func TestTamperedMark(t *testing.T) {
 	}
 	if marks != 1 {
 		t.Fatalf("%d marks, want one", marks)
+	}
+}
+
+// aged has blobs that nobody asked for in years.
+type aged struct{ *leasetest.Blobs }
+
+func (a aged) List(fn func(d lease.Digest, size int64, received time.Time) bool) error {
+	return a.Blobs.List(func(d lease.Digest, size int64, _ time.Time) bool { return fn(d, size, time.Unix(0, 0)) })
+}
+
+// An input stays for as long as its job does, however old, and
+// whatever became of it.
+func TestInputStays(t *testing.T) {
+	f, ctl := open(t)
+	b, in := leasetest.Lines(1)
+	leasetest.Upload(t, ctl, b)
+	if _, err := ctl.Submit(t.Context(), lease.Submission{Kind: "list", Params: []byte(`{}`), Input: in}); err != nil {
+		t.Fatal(err)
+	}
+	leasetest.Upload(t, ctl, []byte("nobody's"))
+	w := leasetest.NewWorker(t, ctl, "w1")
+	w.Report(leasetest.Done(w.Claim(1)[0], "x"))
+	f.Stop(t)
+	if _, err := store.Open(store.Options{Engine: f.Engine, Blobs: aged{f.Blobs}, Planner: leasetest.Planner{}}); err != nil {
+		t.Fatal(err)
+	}
+	if here, _ := f.Blobs.Has(in.Digest); !here {
+		t.Error("the input of a job is gone")
+	}
+	if here, _ := f.Blobs.Has(lease.DigestOf([]byte("nobody's"))); here {
+		t.Error("a blob that nothing refers to is still there")
 	}
 }
 

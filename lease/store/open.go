@@ -22,7 +22,7 @@ func Open(o Options) (*Store, error) {
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
 		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
-		wake: make(chan struct{}),
+		wake: make(chan struct{}), names: names{},
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -66,8 +68,10 @@ type Store struct {
 	term    time.Duration
 
 	id     [16]byte
-	secret []byte // keys lease tokens
-	head   head   // the writer's only
+	secret []byte    // keys lease tokens
+	hashes sync.Pool // of hash.Hash, keyed with secret
+	head   head      // the writer's only
+	names  names     // of what it reads
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
@@ -87,13 +91,18 @@ type Store struct {
 // token proves that its bearer was granted a shard under a fence. It is derived,
 // so that a repeated claim can be answered and no row needs to hold it.
 func (s *Store) token(id lease.ShardID, f lease.Fence) string {
-	m := hmac.New(sha256.New, s.secret)
-	var e encoder
-	e.fixed64(uint64(id.Job))
-	e.fixed64(uint64(id.Seq))
-	e.fixed64(uint64(f))
-	m.Write(e.b)
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	m, ok := s.hashes.Get().(hash.Hash)
+	if !ok {
+		m = hmac.New(sha256.New, s.secret)
+	}
+	defer s.hashes.Put(m)
+	m.Reset()
+	var b [24 + sha256.Size]byte
+	binary.BigEndian.PutUint64(b[:], uint64(id.Job))
+	binary.BigEndian.PutUint64(b[8:], uint64(id.Seq))
+	binary.BigEndian.PutUint64(b[16:], uint64(f))
+	m.Write(b[:24])
+	return hex.EncodeToString(m.Sum(b[:24])[24 : 24+16])
 }
 
 func isNotFound(err error) bool { return errors.Is(err, lease.ErrNotFound) }

@@ -99,15 +99,16 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 	cause := context.Cause(t.ctx)
 	var released *Released
 	var failure *Failure
+	final := errors.As(err, &failure) && failure.Final
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		a.log.Info("dropped: lease lost", t.attrs())
-	case cause != nil && err != nil:
+	case cause != nil && err != nil && !final:
 		a.give(t, cause.Error(), 0)
 	case err == nil:
 		a.succeed(t, out)
 	case errors.As(err, &released):
-		a.withdraw(released.Withdraw, released.Reason)
+		a.withdraw(released.Withdraw, released.For, released.Reason)
 		delay := released.Delay
 		if delay <= 0 && released.Withdraw == (lease.Need{}) {
 			delay = restRelease
@@ -117,7 +118,7 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 		a.hold(err)
 		a.give(t, err.Error(), 0)
 	case errors.As(err, &failure):
-		a.withdraw(failure.Withdraw, failure.Reason)
+		a.withdraw(failure.Withdraw, 0, failure.Reason)
 		a.fail(t, failure.Class, failure.Reason)
 	default:
 		a.fail(t, lease.Retryable, err.Error())

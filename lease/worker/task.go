@@ -62,6 +62,7 @@ type Executor interface {
 type Failure struct {
 	Class    lease.FailureClass // lease.Retryable or lease.Permanent
 	Reason   string
+	Final    bool       // true whether or not the attempt was told to stop: something was done that can't be undone
 	Withdraw lease.Need // as in Released: what turned out to be sick
 }
 
@@ -77,6 +78,7 @@ type Released struct {
 	// finds it again. With a Model, that model is withdrawn; else with a Root,
 	// that root; else the Kind. Zero withdraws nothing.
 	Withdraw lease.Need
+	For      time.Duration // it is offered again after so long, without a re-check; 0: see above
 }
 
 func (r *Released) Error() string { return "released: " + r.Reason }
