@@ -45,6 +45,14 @@ type Control interface {
 	// Cancel ends a job. Once it returned nil nothing of the job turns done.
 	Cancel(ctx context.Context, id JobID, reason string) error
 
+	// Pause stops grants for d, or until Resume when d is 0: at once, while what is
+	// leased goes on and is accepted. Pausing again replaces reason and duration.
+	// All but a job's pause are the admin's. ErrNotAllowed: the job has ended.
+	Pause(ctx context.Context, of Target, reason string, d time.Duration) error
+
+	// Resume ends a pause. There need not be one.
+	Resume(ctx context.Context, of Target, reason string) error
+
 	// Shards pages through a job's shards by number, those above after. With
 	// results, small results come along inline.
 	Shards(ctx context.Context, id JobID, after uint32, limit int, results bool) ([]Shard, error)
@@ -96,6 +104,7 @@ type Job struct {
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
+	Pause     Pause           `json:"pause,omitzero"`     // of the job itself
 	Shards    Counts          `json:"shards"`
 	Plans     uint32          `json:"plans,omitempty"` // accepted results whose shards are still being added
 	Items     Progress        `json:"items"`
@@ -136,6 +145,8 @@ func (j *Job) Derive() JobState {
 	switch {
 	case j.Canceled:
 		return JobCanceled
+	case (j.Shards.Open() > 0 || j.Plans > 0) && !j.Pause.IsZero():
+		return JobPaused
 	case j.Shards.Open() > 0 || j.Plans > 0:
 		return JobRunning
 	case j.Shards.Failed == 0 && j.Items.Failed == 0:

@@ -88,6 +88,21 @@ func jobArg(x *cli.Context) (lease.JobID, error) {
 	return lease.ParseJobID(a[0])
 }
 
+// jobArgs are the ids of at least one job.
+func jobArgs(x *cli.Context) ([]lease.JobID, error) {
+	a, err := args(x, 1, 1<<20, "jobs' ids")
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]lease.JobID, len(a))
+	for i, s := range a {
+		if ids[i], err = lease.ParseJobID(s); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
 func (c *command) printJob(j *lease.Job) error {
 	rows := [][]string{
 		{"job", j.ID.String()},
@@ -98,6 +113,9 @@ func (c *command) printJob(j *lease.Job) error {
 		{"shards", fmt.Sprintf("%d blocked, %d ready, %d leased, %d done, %d failed, %d canceled",
 			j.Shards.Blocked, j.Shards.Ready, j.Shards.Leased, j.Shards.Done, j.Shards.Failed, j.Shards.Canceled)},
 		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
+	}
+	if !j.Pause.IsZero() && !j.State.Terminal() {
+		rows = append(rows, []string{"pause", j.Pause.String()})
 	}
 	if j.Reason != "" {
 		rows = append(rows, []string{"reason", j.Reason})

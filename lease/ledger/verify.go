@@ -31,6 +31,9 @@ type Snapshot interface {
 	// Shards calls fn for each shard with the sum of its row, or what keeps it from being read.
 	Shards(fn func(s lease.Shard, sum uint64, err error) bool)
 
+	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
+	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
+
 	// Plans calls fn for each result whose shards are still being added.
 	Plans(fn func(id lease.ShardID) bool)
 
@@ -51,6 +54,7 @@ type fold struct {
 	failures uint16
 	lapses   uint16
 	canceled bool
+	paused   bool
 	seen     bool // its row was met
 }
 
@@ -59,6 +63,7 @@ type verifier struct {
 	problems []lease.Problem
 	shards   map[lease.ShardID]*fold // jobs have Seq 0
 	jobs     map[lease.JobID]*recount
+	pauses   map[lease.Kind]lease.Event // of kinds, and of everything: how each began
 }
 
 // recount is a job's counters as its shards add them up.
@@ -71,11 +76,12 @@ type recount struct {
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}}
+	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, pauses: map[lease.Kind]lease.Event{}}
 	v.ledger()
 	s.Plans(func(id lease.ShardID) bool { v.recount(id.Job).plans++; return true })
 	v.rows()
 	v.jobRows()
+	v.pauseRows()
 	for id, f := range v.shards {
 		if !f.seen && (id != lease.ShardID{}) {
 			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
@@ -151,10 +157,26 @@ func (v *verifier) event(ev *lease.Event) {
 		v.add("history_gap", subject(id), "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
 	}
 	f.last = *ev
-	if id.Seq != 0 {
+	switch {
+	case id.Seq != 0:
 		v.shardEvent(id, f, ev)
-	} else if ev.Kind == lease.EventCanceled {
-		f.canceled = true
+	case id.Job != 0:
+		f.jobEvent(ev)
+	case ev.Kind == lease.EventPaused:
+		v.pauses[ev.What] = *ev
+	case ev.Kind == lease.EventResumed:
+		delete(v.pauses, ev.What)
+	}
+}
+
+func (f *fold) jobEvent(ev *lease.Event) {
+	switch {
+	case ev.Kind == lease.EventCanceled:
+		f.canceled, f.paused = true, false
+	case ev.Kind == lease.EventPaused:
+		f.paused = true
+	case ev.Kind == lease.EventResumed:
+		f.paused = false
 	}
 }
 
@@ -198,7 +220,7 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }
@@ -321,7 +343,7 @@ func (v *verifier) jobRows() {
 		case f == nil:
 			v.add("no_creation_event", id, "the job has no events")
 			return true
-		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled:
+		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled || j.Pause.IsZero() == f.paused:
 			v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
 		}
 		c := v.recount(j.ID)
@@ -337,5 +359,25 @@ func (v *verifier) jobRows() {
 		if !seen[id] {
 			v.add("shard_without_job", id.String(), "%d shards, but no job", v.jobs[id].next-1)
 		}
+	}
+}
+
+// pauseRows compares what is paused beside jobs with the store's own events.
+func (v *verifier) pauseRows() {
+	v.snap.Pauses(func(p lease.Pause, sum uint64, err error) bool {
+		began, ok := v.pauses[p.Kind]
+		delete(v.pauses, p.Kind)
+		switch {
+		case err != nil:
+			v.add("row_unreadable", p.Target.String(), "%v", err)
+		case !ok:
+			v.add("pause_disagrees", p.Target.String(), "the row says that it is paused, its events do not")
+		case sum != began.Sum:
+			v.add("row_edited", p.Target.String(), "its bytes are not those that event %d left", began.Seq)
+		}
+		return true
+	})
+	for kind, ev := range v.pauses {
+		v.add("pause_disagrees", lease.Target{Kind: kind, All: kind == ""}.String(), "event %d paused it, but there is no row", ev.Seq)
 	}
 }

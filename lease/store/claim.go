@@ -156,11 +156,11 @@ func (s *Store) waiting() (bytes int64) {
 // which none wait goes on, or what nobody consumes of one job would stop all others.
 func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
 	for _, c := range able {
-		if left[c.need.Kind] <= 0 {
+		if left[c.need.Kind] <= 0 || x.stops.paused(c.need.Kind) {
 			continue
 		}
 		c.jobs.Ascend(func(l *line) bool {
-			if job != 0 && l.job != job || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
+			if job != 0 && l.job != job || x.marks[l.job] != 0 || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
 				return true
 			}
 			tk, has := l.shards.Min()
@@ -246,7 +246,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0:
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled:
 			again = append(again, id)
 		}
 	}
@@ -321,7 +321,7 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
-		if x.Offer.Able(tk.need) && room(tk.need.Kind) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
+		if ix.marks[tk.id.Job] == 0 && !ix.stops.paused(tk.need.Kind) && x.Offer.Able(tk.need) && room(tk.need.Kind) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
 			best, ok = tk, true
 		}
 		return !ok

@@ -34,6 +34,7 @@ const (
 	keyKey   = 'k' // + project, 0, idempotency key
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
+	keyPause = 'z' // + kind; nothing: of everything
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -191,6 +192,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.string(j.Reason)
 	e.uint(uint64(j.Events))
 	e.uint(j.Last)
+	e.pause(&j.Pause)
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -208,7 +210,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 
 func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	j = &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
@@ -216,6 +218,11 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
 	j.Canceled, j.Reason = d.bool(), d.string()
 	j.Events, j.Last = d.uint32(), d.uint()
+	if v >= 2 {
+		if j.Pause = d.pause(); !j.Pause.IsZero() {
+			j.Pause.Job = id
+		}
+	}
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -225,7 +232,7 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
 	}
 	j.NextSeq = d.uint32()
-	if v := d.fixed64(); d.err == nil && v != sum(jobKey(keyJob, id), b[:len(b)-8]) {
+	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {
@@ -252,6 +259,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
+	if ev.For != 0 || ev.What != "" { // few have them
+		e.uint(uint64(ev.For))
+		e.string(string(ev.What))
+	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
 	e.b = slices.Insert(e.b, at, n[:l]...)
@@ -274,6 +285,9 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
 		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+		if len(in.b) > 0 {
+			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+		}
 		if err := in.done(); err != nil {
 			d.fail(err)
 			break
@@ -294,6 +308,8 @@ type head struct {
 	Epoch   uint32
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
+	Events  uint32 // how many events tell of the store itself
+	Last    uint64 // sequence of the newest of them
 }
 
 func encodeHead(h *head) []byte {
@@ -305,17 +321,23 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Epoch))
 	e.uint(uint64(h.Fence))
 	e.uint(uint64(h.Job))
+	e.uint(uint64(h.Events))
+	e.uint(h.Last)
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
 
 func decodeHead(b []byte) (h head, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
-	if v := d.fixed64(); d.err == nil && v != sum([]byte{keyHead}, b[:len(b)-8]) {
+	h.Events, h.Last = 1, 1 // that it was created
+	if v >= 2 {
+		h.Events, h.Last = d.uint32(), d.uint()
+	}
+	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {

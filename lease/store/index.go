@@ -25,6 +25,7 @@ type index struct {
 	silent   map[lease.ShardID]int          // open shards: lapses before any heartbeat told that they ran
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
+	stops    stops                          // what else is paused, and until when
 	projects map[lease.JobID]lease.Project  // of jobs with open shards
 	alone    lease.WorkerID                 // is drained to take a suspect
 	offered  bool                           // something became claimable since this was cleared
@@ -58,7 +59,8 @@ type ticket struct {
 type mark uint8
 
 const (
-	markCanceled mark = iota + 1
+	markCanceled mark = iota + 1 // its shards are in no queue
+	markPaused                   // they keep their places
 )
 
 // openLease is the part of a lease that only memory holds.
@@ -89,7 +91,7 @@ func newIndex() *index {
 		classes: map[lease.Need]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
-		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
+		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{}, stops: newStops(),
 		projects: map[lease.JobID]lease.Project{},
 	}
 }
@@ -199,7 +201,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		if s.Delay > 0 {
 			x.resting[s.ID] = t
 			heap.Push(&x.rests, due{now.Add(s.Delay), s.ID, 0})
-		} else if x.marks[s.ID.Job] == 0 {
+		} else if x.marks[s.ID.Job] != markCanceled {
 			x.offer(t)
 		}
 	case lease.Leased:

@@ -16,7 +16,7 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		delete(x.resting, d.id)
-		if x.marks[d.id.Job] == 0 {
+		if x.marks[d.id.Job] != markCanceled {
 			x.offer(t)
 		}
 	}
@@ -32,7 +32,7 @@ func (x *index) mature(now time.Time) {
 		}
 		l.lapsed = true
 		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
-		if x.marks[d.id.Job] == 0 {
+		if x.marks[d.id.Job] != markCanceled {
 			x.offer(l.ticket)
 		}
 	}

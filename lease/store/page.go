@@ -160,7 +160,8 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	j.Plans--
 	t.marked[j.ID] = true
 	if cause != nil {
-		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
+		t.s.index.resume(lease.Target{Job: j.ID})
+		j.Canceled, j.Reason, j.Pause = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause)), lease.Pause{}
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
 		t.s.index.marks[j.ID] = markCanceled
 		t.s.index.drop(j)

@@ -81,6 +81,14 @@ func (s *snapshot) Shards(fn func(sh lease.Shard, sum uint64, err error) bool) {
 	})
 }
 
+// Pauses implements ledger.Snapshot.
+func (s *snapshot) Pauses(fn func(p lease.Pause, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyPause}, func(k, v []byte) bool {
+		p, err := decodePause(k, v)
+		return fn(p, sum(k, v), err)
+	})
+}
+
 // Plans implements ledger.Snapshot.
 func (s *snapshot) Plans(fn func(id lease.ShardID) bool) {
 	scan(s.r, []byte{keyPlan}, func(k, _ []byte) bool { return fn(shardOfKey(k)) })

@@ -2,9 +2,11 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -83,6 +85,11 @@ func lived(t testing.TB) *leasetest.Fixture {
 	}
 	leasetest.Submit(t, ctl, leasetest.Params{Items: 3, Then: 2, Reuse: true, Distinct: "again"})
 	w.Claim(20)
+	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {All: true}} {
+		if err := errors.Join(ctl.Pause(t.Context(), of, "hot", time.Hour), ctl.Resume(t.Context(), of, ""), ctl.Pause(t.Context(), of, "hot", 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	canceled := leasetest.Submit(t, ctl, leasetest.Params{Items: 5})
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
@@ -102,7 +109,7 @@ func TestTamper(t *testing.T) {
 	tried := 0
 	for tried < 3000 {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjso") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsoz") || len(all[i].value) == 0 {
 			continue
 		}
 		broken := make([]record, len(all))

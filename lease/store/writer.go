@@ -41,6 +41,9 @@ func (s *Store) Run(ctx context.Context) error {
 				err = s.commit(c)
 			case <-tick.C:
 				s.look()
+				if over := s.resumeOver(); over != nil {
+					err = s.commit(over)
+				}
 			case <-ctx.Done():
 				return s.drain()
 			}
@@ -104,6 +107,9 @@ var errNothing = errors.New("nothing written")
 func (s *Store) commit(first *command) error {
 	s.look()
 	cmds := []*command{first}
+	if over := s.resumeOver(); over != nil {
+		cmds = []*command{over, first} // what is granted now must know
+	}
 	errs := []error{}
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
@@ -168,6 +174,12 @@ func (s *Store) reload() error {
 		return err
 	}
 	s.index.workers, s.index.silent = old.workers, old.silent
+	for of := range s.index.stops.ends {
+		if at, ok := old.stops.ends[of]; ok {
+			s.index.stops.ends[of] = at
+		}
+	}
+	s.index.stops.soonest()
 	for _, w := range s.index.workers {
 		clear(w.leases)
 	}
