@@ -42,6 +42,13 @@ func (c *Client) Cancel(ctx context.Context, id lease.JobID, reason string) erro
 	return c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs/" + id.String() + "/cancel", json: cancellation{reason}}, nil)
 }
 
+// Retry implements lease.Control.
+func (c *Client) Retry(ctx context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	var out lease.Retried
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs/" + id.String() + "/retry", json: retrying{what, after}}, &out)
+	return out, err
+}
+
 // Pause implements lease.Control.
 func (c *Client) Pause(ctx context.Context, of lease.Target, reason string, d time.Duration) error {
 	return c.call(ctx, request{method: http.MethodPost, path: "/v1/pause", json: pausing{of, reason, d}}, nil)

@@ -17,6 +17,8 @@
 //	GET  /v1/jobs                    reader            before=JOB limit=N                    {"jobs":[lease.Job…]}
 //	GET  /v1/jobs/JOB                reader                                                  lease.Job
 //	POST /v1/jobs/JOB/cancel         submitter                              {"reason":TEXT}  204
+//	POST /v1/jobs/JOB/retry          submitter                              lease.Selection, lease.Retried
+//	                                                                        "after":N
 //	POST /v1/pause                   submitter; admin                       {TARGET,          204
 //	                                 for kind and all                       "reason":TEXT,
 //	                                                                        "for_ns":N}

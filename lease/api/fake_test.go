@@ -73,6 +73,10 @@ func (f *fake) Cancel(_ context.Context, id lease.JobID, reason string) error {
 	return f.note(id, reason)
 }
 
+func (f *fake) Retry(_ context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return lease.Retried{Added: 3, Found: 2, Busy: 1, Next: 9}, f.note(id, what, after)
+}
+
 func (f *fake) Pause(_ context.Context, of lease.Target, reason string, d time.Duration) error {
 	return f.note(of, reason, d)
 }

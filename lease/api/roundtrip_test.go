@@ -49,6 +49,9 @@ var operations = []struct {
 	{"POST /v1/jobs/{job}/cancel", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Cancel(ctx, jobID, "no \"need\"")
 	}, []any{jobID, "no \"need\""}},
+	{"POST /v1/jobs/{job}/retry", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Retry(ctx, jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, 1<<32-1)
+	}, []any{jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, uint32(1<<32 - 1)}},
 	{"POST /v1/pause", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Pause(ctx, lease.Target{Job: jobID}, "hot", time.Hour)
 	}, []any{lease.Target{Job: jobID}, "hot", time.Hour}},

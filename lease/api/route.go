@@ -46,6 +46,7 @@ var routes = []route{
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
 	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
+	{Route{"POST", "/v1/jobs/{job}/retry", submitter, true}, (*call).retry},
 	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
 	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
@@ -75,6 +76,10 @@ type (
 	}
 	cancellation struct {
 		Reason string `json:"reason"`
+	}
+	retrying struct {
+		lease.Selection
+		After uint32 `json:"after,omitempty"`
 	}
 	pausing struct {
 		lease.Target
@@ -146,6 +151,19 @@ func (c *call) cancel(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, c.control.Cancel(r.Context(), id, why.Reason)
+}
+
+func (c *call) retry(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	var what retrying
+	if err := c.decode(r, maxSmall, &what); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Retry(r.Context(), id, what.Selection, what.After)
+	return out, err
 }
 
 func (c *call) pause(r *http.Request) (any, error) {

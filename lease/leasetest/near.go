@@ -32,6 +32,10 @@ func (n near) Cancel(ctx context.Context, id lease.JobID, reason string) error {
 	return n.ctl().Cancel(ctx, id, reason)
 }
 
+func (n near) Retry(ctx context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return n.ctl().Retry(ctx, id, what, after)
+}
+
 func (n near) Pause(ctx context.Context, of lease.Target, reason string, d time.Duration) error {
 	return n.ctl().Pause(ctx, of, reason, d)
 }

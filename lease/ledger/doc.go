@@ -26,5 +26,6 @@
 //	result_missing            a done shard without its result's bytes
 //	result_edited             a result whose bytes differ from its digest
 //	shard_without_job         a shard whose job is not there
+//	successor_disagrees       a shard that supersedes others by its row or by what is noted only
 //	pause_disagrees           a kind that is paused by its row or by its events only
 package ledger

@@ -34,6 +34,12 @@ type Snapshot interface {
 	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
 	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
 
+	// Successor returns the number of the shard that is noted to supersede id; 0: none.
+	Successor(id lease.ShardID) uint32
+
+	// Successors returns how many are noted.
+	Successors() int
+
 	// Plans calls fn for each result whose shards are still being added.
 	Plans(fn func(id lease.ShardID) bool)
 
@@ -69,6 +75,7 @@ type verifier struct {
 // recount is a job's counters as its shards add them up.
 type recount struct {
 	shards      lease.Counts
+	old         lease.Counts // of these: superseded
 	items, work lease.Progress
 	plans       uint32
 	next        uint32
@@ -173,6 +180,8 @@ func (f *fold) jobEvent(ev *lease.Event) {
 	switch {
 	case ev.Kind == lease.EventCanceled:
 		f.canceled, f.paused = true, false
+	case ev.Kind == lease.EventRetried:
+		f.canceled = false
 	case ev.Kind == lease.EventPaused:
 		f.paused = true
 	case ev.Kind == lease.EventResumed:
@@ -227,6 +236,7 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 
 // rows compares each shard's row with its history and adds it to its job's counts.
 func (v *verifier) rows() {
+	superseded := 0
 	v.snap.Shards(func(s lease.Shard, sum uint64, err error) bool {
 		c := v.recount(s.ID.Job)
 		c.next = max(c.next, s.ID.Seq+1)
@@ -244,9 +254,18 @@ func (v *verifier) rows() {
 		}
 		v.row(&s, f, sum)
 		v.result(&s)
-		c.count(&s)
+		c.count(&s, v.snap.Successor(s.ID) != 0)
+		for _, old := range s.Supersedes {
+			if by := v.snap.Successor(lease.ShardID{Job: s.ID.Job, Seq: old}); by != s.ID.Seq {
+				v.add("successor_disagrees", s.ID.String(), "the row supersedes number %d, which is noted to be superseded by %d", old, by)
+			}
+			superseded++
+		}
 		return true
 	})
+	if n := v.snap.Successors(); n != superseded {
+		v.add("successor_disagrees", "ledger", "%d shards are noted to be superseded, %d are", n, superseded)
+	}
 }
 
 // ends are the events that end a shard, and the state they leave it in.
@@ -308,8 +327,14 @@ func (v *verifier) result(s *lease.Shard) {
 	}
 }
 
-func (c *recount) count(s *lease.Shard) {
+// count adds a shard. One that was superseded counts as a shard and no more: items
+// and work are those of the newest generation.
+func (c *recount) count(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
+	if superseded {
+		*c.old.Of(s.State)++
+		return
+	}
 	c.items.Total += uint64(s.Opens)
 	if s.Planned > 0 {
 		return
@@ -347,8 +372,8 @@ func (v *verifier) jobRows() {
 			v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
 		}
 		c := v.recount(j.ID)
-		if c.shards != j.Shards || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
-			v.add("counts_disagree", id, "the job counts %+v with %d plans and next shard %d, its shards add up to %+v, %d and %d", j.Shards, j.Plans, next, c.shards, c.plans, c.next)
+		if c.shards != j.Shards || c.old != j.Old || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
+			v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, c.plans, c.next)
 		}
 		if c.items != j.Items || c.work != j.Work {
 			v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)

@@ -35,6 +35,7 @@ const (
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
 	keyPause = 'z' // + kind; nothing: of everything
+	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -126,13 +127,18 @@ func encodeShard(s *lease.Shard) []byte {
 	e.uint(uint64(s.Planned))
 	e.uint(uint64(s.Events))
 	e.uint(s.Last)
+	e.uint(uint64(s.First))
+	e.uint(uint64(s.Parent))
+	e.uint(uint64(s.Generation))
+	e.uints(s.Supersedes)
+	e.bool(s.Fresh)
 	return e.b
 }
 
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	s := &lease.Shard{ID: id}
 	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
@@ -164,6 +170,10 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	s.Result = lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool()}
 	s.From, s.Planned = d.shard(), d.uint32()
 	s.Events, s.Last = d.uint32(), d.uint()
+	if v >= 2 {
+		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
+		s.Supersedes, s.Fresh = d.uints(), d.bool()
+	}
 	if err := d.done(); err != nil {
 		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -204,6 +214,9 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 		e.uint(p.Failed)
 	}
 	e.uint(uint64(j.NextSeq))
+	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
+		e.uint(uint64(*j.Old.Of(s)))
+	}
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -232,6 +245,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
 	}
 	j.NextSeq = d.uint32()
+	if v >= 2 {
+		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
+	}
 	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}

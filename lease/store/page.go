@@ -110,6 +110,7 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	base := j.NextSeq
 	j.NextSeq += uint32(len(plan))
 	t.marked[j.ID] = true
+	adopt(plan, &sh.Shard)
 	if len(plan) <= maxPlan {
 		return t.addShards(j, plan, base, 0, len(plan))
 	}
@@ -117,6 +118,13 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	t.putPlan(sh.ID, base, 0)
 	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID})
 	return nil
+}
+
+// adopt notes in a plan whose result planned it.
+func adopt(plan lease.Plan, by *lease.Shard) {
+	for i := range plan {
+		plan[i].Parent, plan[i].Generation, plan[i].Fresh = by.ID.Seq, by.Generation, by.Fresh
+	}
 }
 
 func (t *tx) putPlan(id lease.ShardID, base, next uint32) {
@@ -140,6 +148,11 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 			t.gone = append(t.gone, sp.Inputs...)
 		}
 	}
+	parent, err := t.shard(p.plan)
+	if err != nil {
+		return err
+	}
+	adopt(plan, &parent.Shard)
 	if err := t.addShards(j, plan, base, int(next), to); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "lost answer", "full", "unknown", "takeover", "reused"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -199,13 +199,15 @@ func (w *world) act() {
 		w.beat(p)
 	case n < 79:
 		w.cancel()
-	case n < 80:
-		w.restart()
 	case n < 81:
+		w.retry()
+	case n < 83:
 		w.pause()
-	case n < 82:
+	case n < 84:
 		w.resume()
-	case n < 85: // it dies, and with it what it held in memory
+	case n < 86:
+		w.restart()
+	case n < 88: // it dies, and with it what it held in memory
 		if w.rnd.IntN(2) == 0 {
 			w.beat(p)
 		}
@@ -642,6 +644,9 @@ func (w *world) tally() {
 			w.count[r.State.String()]++
 			if !r.From.IsZero() {
 				w.count["reused"]++
+			}
+			if r.Generation > 0 {
+				w.count["repeated"]++
 			}
 		}
 	}

@@ -89,6 +89,17 @@ func (s *snapshot) Pauses(fn func(p lease.Pause, sum uint64, err error) bool) {
 	})
 }
 
+// Successor implements ledger.Snapshot.
+func (s *snapshot) Successor(id lease.ShardID) uint32 {
+	return successor(s.r.Get(shardKey(keyNext, id)))
+}
+
+// Successors implements ledger.Snapshot.
+func (s *snapshot) Successors() (n int) {
+	scan(s.r, []byte{keyNext}, func(_, _ []byte) bool { n++; return true })
+	return n
+}
+
 // Plans implements ledger.Snapshot.
 func (s *snapshot) Plans(fn func(id lease.ShardID) bool) {
 	scan(s.r, []byte{keyPlan}, func(k, _ []byte) bool { return fn(shardOfKey(k)) })

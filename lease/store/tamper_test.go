@@ -90,6 +90,20 @@ func lived(t testing.TB) *leasetest.Fixture {
 			t.Fatal(err)
 		}
 	}
+	chain := leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 2, Distinct: "chain", Root: "nas"})
+	w.Offer.Roots = []string{"nas"}
+	for range 3 {
+		for _, g := range w.Claim(2) {
+			if g.Shard.Seq == 1 {
+				w.Report(leasetest.Done(g, "d"))
+			} else {
+				w.Report(leasetest.Failed(g, lease.Permanent, "broken"))
+			}
+		}
+		if _, err := ctl.Retry(t.Context(), chain, lease.Selection{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	canceled := leasetest.Submit(t, ctl, leasetest.Params{Items: 5})
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
@@ -109,7 +123,7 @@ func TestTamper(t *testing.T) {
 	tried := 0
 	for tried < 3000 {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsoz") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsonz") || len(all[i].value) == 0 {
 			continue
 		}
 		broken := make([]record, len(all))
