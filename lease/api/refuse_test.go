@@ -107,6 +107,7 @@ func TestRoles(t *testing.T) {
 		"GET /v1/events": "admin submitter reader", "GET /v1/workers": "admin submitter reader", "GET /v1/verify": "admin",
 		"POST /v1/exchange": "admin worker", "POST /v1/heartbeat": "admin worker",
 		"PUT /v1/blobs/{digest}": "admin submitter worker", "GET /v1/blobs/{digest}": "admin submitter reader worker",
+		"GET /v1/jobs/{job}/input": "admin submitter reader worker",
 	}
 	for _, r := range api.Routes() {
 		roles, ok := may[r.Method+" "+r.Pattern]

@@ -40,6 +40,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"retry of a producer", testRetryProducer},
 		{"retry of a canceled job", testRetryCanceled},
 		{"retry of what is done", testRetryDone},
+		{"retry of a list", testRetryList},
 		{"poison", testPoison},
 		{"restart", testRestart},
 		{"clock steps", testClockSteps},
@@ -47,6 +48,12 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"release", testRelease},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
+		{"list", testList},
+		{"list outcomes", testListOutcomes},
+		{"list reuse", testListReuse},
+		{"long list", testLongList},
+		{"canceled list", testCanceledList},
+		{"list refused", testListRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctl, f := open(t)

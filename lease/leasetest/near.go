@@ -68,6 +68,10 @@ func (n near) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Read
 	return n.ctl().PutBlob(ctx, d, size, r)
 }
 
+func (n near) Input(ctx context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	return n.ctl().Input(ctx, of, from, to)
+}
+
 func (n near) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
 	return n.ctl().Blob(ctx, d)
 }

@@ -254,3 +254,52 @@ func testRetryDone(t *testing.T, ctl lease.Control, f *Fixture) {
 	wantState(t, ctl, id, lease.JobDone)
 	f.Restart(t)
 }
+
+// testRetryList: a shard with failed items comes again whole; a list that was
+// canceled while it was cut is cut to its end.
+func testRetryList(t *testing.T, ctl lease.Control, f *Fixture) {
+	id := SubmitList(t, ctl, 5, ListParams{Items: 2, Reuse: true})
+	w := NewWorker(t, ctl, "w1")
+	for i, g := range w.Claim(5) {
+		wantVerdict(t, "outcomes", w.Report(Outcomes(g, "a", i%2)), lease.Accepted)
+	}
+	wantState(t, ctl, id, lease.JobPartial)
+	wantRetried(t, "retry", retry(t, ctl, id, lease.Selection{}), lease.Retried{Added: 1, Found: 1})
+	gs := w.Claim(5)
+	wantGrants(t, "claim", gs, 1)
+	if l := gs[0].Lines; l == nil || l.First != 2 || l.Items != 2 {
+		t.Fatalf("granted lines %+v, want the items 2 and 3", gs[0].Lines)
+	}
+	wantVerdict(t, "outcomes", w.Report(Outcomes(gs[0], "b", 0)), lease.Accepted)
+	if j := wantState(t, ctl, id, lease.JobDone); j.Items != (lease.Progress{Total: 5, Done: 5}) {
+		t.Fatalf("items %+v, want five done", j.Items)
+	}
+	wantRetried(t, "retry of an item that is done", retry(t, ctl, id, lease.Selection{Items: []uint32{3}}), lease.Retried{Added: 1, Found: 1})
+	gs = w.Claim(5)
+	wantGrants(t, "claim of what has a result", gs, 1)
+	wantVerdict(t, "outcomes", w.Report(Outcomes(gs[0], "c", 0)), lease.Accepted)
+
+	id = SubmitList(t, ctl, 6000, ListParams{Items: 2})
+	if err := ctl.Cancel(t.Context(), id, "too early"); err != nil {
+		t.Fatal(err)
+	}
+	retry(t, ctl, id, lease.Selection{})
+	f.Restart(t)
+	for {
+		gs := w.Claim(1000)
+		if len(gs) == 0 {
+			if JobOf(t, ctl, id).Plans == 0 {
+				break
+			}
+			continue // its pages follow
+		}
+		var x lease.Exchange
+		for _, g := range gs {
+			x.Reports = append(x.Reports, Outcomes(g, "d", 0))
+		}
+		w.Exchange(x)
+	}
+	if j := wantState(t, ctl, id, lease.JobDone); j.Items != (lease.Progress{Total: 6000, Done: 6000}) {
+		t.Fatalf("items %+v, want 6000 done", j.Items)
+	}
+}

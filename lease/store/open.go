@@ -21,14 +21,17 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
-		wake: make(chan struct{}),
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		wake: make(chan struct{}), names: names{},
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.budget == 0 {
 		s.budget = 8 << 30
+	}
+	if s.term == 0 {
+		s.term = lease.Term
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -77,7 +80,7 @@ const schemaVersion = 1
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
-	s.index, s.paging, s.beat = newIndex(), nil, now
+	s.index, s.paging, s.beat = newIndex(s.present), nil, now
 	kept := map[lease.Digest]bool{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
@@ -120,13 +123,16 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 			return false
 		}
 		jobs[id] = j
+		if j.Input != (lease.Input{}) {
+			s.index.lists[j.Input.Digest]++
+		}
 		if j.Canceled {
 			s.index.marks[id] = markCanceled
 			if j.Shards.Open() > 0 {
 				s.paging = append(s.paging, &page{job: id})
 			}
 		} else if !j.Pause.IsZero() {
-			s.index.stop(j.Pause, now)
+			s.index.pause(j.Pause, now)
 		}
 		return true
 	})
@@ -157,7 +163,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
-			row.Deadline = now.Add(lease.Term)
+			row.Deadline = now.Add(s.term)
 		}
 		s.index.moved(row, 0, now)
 		for _, seq := range row.After {
@@ -171,7 +177,11 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 		return err
 	}
 	scan(r, []byte{keyPlan}, func(k, v []byte) bool {
-		s.paging = append(s.paging, &page{job: shardOfKey(k).Job, plan: shardOfKey(k)})
+		id := shardOfKey(k)
+		s.paging = append(s.paging, &page{job: id.Job, plan: id})
+		if id.Seq == 0 {
+			s.index.hold(id.Job)
+		}
 		return true
 	})
 	return nil
@@ -183,10 +193,10 @@ func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 	var orphans []lease.Digest
 	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !planning && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
+		if !planning && !kept[d] && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
-			s.present[d] = size
+			s.index.arrived(d, size)
 		}
 		return true
 	})

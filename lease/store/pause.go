@@ -21,12 +21,13 @@ func newStops() stops {
 	return stops{kinds: map[lease.Kind]bool{}, ends: map[lease.Target]time.Time{}}
 }
 
-// stop takes a pause in.
-func (x *index) stop(p lease.Pause, now time.Time) {
-	x.resume(p.Target)
+// pause takes a pause in.
+func (x *index) pause(p lease.Pause, now time.Time) {
+	x.resumed(p.Target)
+	x.offers++
 	switch {
 	case p.Job != 0:
-		x.marks[p.Job] = markPaused
+		x.stop(p.Job, markPaused)
 	case p.Kind != "":
 		x.stops.kinds[p.Kind] = true
 	default:
@@ -38,12 +39,12 @@ func (x *index) stop(p lease.Pause, now time.Time) {
 	}
 }
 
-// resume forgets a pause.
-func (x *index) resume(of lease.Target) {
+// resumed forgets a pause.
+func (x *index) resumed(of lease.Target) {
 	switch {
 	case of.Job != 0:
 		if x.marks[of.Job] == markPaused {
-			delete(x.marks, of.Job)
+			x.resume(of.Job)
 		}
 	case of.Kind != "":
 		delete(x.stops.kinds, of.Kind)
@@ -53,6 +54,7 @@ func (x *index) resume(of lease.Target) {
 	delete(x.stops.ends, of)
 	x.stops.soonest()
 	x.offered = true
+	x.offers++
 }
 
 func (s *stops) soonest() {
@@ -100,7 +102,7 @@ func (c *control) Pause(ctx context.Context, of lease.Target, reason string, d t
 			j.Pause = p
 			t.tell(j, ev)
 		}
-		t.s.index.stop(p, t.now)
+		t.s.index.pause(p, t.now)
 		return nil
 	})
 }
@@ -165,7 +167,7 @@ func (t *tx) resume(of lease.Target, ev lease.Event) error {
 		j.Pause = lease.Pause{}
 		t.tell(j, ev)
 	}
-	t.s.index.resume(of)
+	t.s.index.resumed(of)
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (s *Store) loadPauses(r kv.Reader, now time.Time) (err error) {
 	scan(r, []byte{keyPause}, func(k, v []byte) bool {
 		var p lease.Pause
 		if p, err = decodePause(k, v); err == nil {
-			s.index.stop(p, now)
+			s.index.pause(p, now)
 		}
 		return err == nil
 	})

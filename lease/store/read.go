@@ -80,10 +80,8 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	for sid, l := range c.s.index.leases {
-		if sid.Job == id {
-			out.Work.Running += l.work
-		}
+	if j := c.s.index.jobs[id]; j != nil {
+		out.Work.Running = j.running
 	}
 	return out, nil
 }
@@ -266,8 +264,8 @@ func (c *control) Verify(context.Context) (problems []lease.Problem, err error) 
 
 // PutBlob implements lease.Control.
 func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if err := c.may(lease.WorkerRole); err != nil {
-		return err
+	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Submitter) {
+		return fmt.Errorf("put blob %v: %w", d, lease.ErrForbidden)
 	}
 	for {
 		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {
@@ -276,7 +274,7 @@ func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.
 		c.s.mu.Lock()
 		here, err := c.s.blobs.Has(d) // unless it was dropped in between, being there already
 		if here {
-			c.s.present[d] = size
+			c.s.index.arrived(d, size)
 		}
 		c.s.mu.Unlock()
 		if here || err != nil {

@@ -11,9 +11,6 @@ import (
 	"macbatch/lease/kv"
 )
 
-// maxLooked bounds the rows that one page of a retry reads.
-const maxLooked = 50_000
-
 // errCanceling is the answer while the rows of a cancel are still being written.
 var errCanceling = errors.New("its cancel is still being carried out")
 
@@ -25,12 +22,13 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 	if len(what.Items)+len(what.Shards) > lease.MaxPage {
 		return out, fmt.Errorf("retry of %d items and shards at once: %w", len(what.Items)+len(what.Shards), lease.ErrTooLarge)
 	}
-	seqs, next, err := c.selected(id, what, after)
-	if err != nil {
-		return out, err
-	}
+	var next uint32
 	for idle, least := 0, ^uint32(0); idle < 100; idle++ {
 		open := uint32(0)
+		var seqs []uint32
+		if seqs, next, err = c.selected(id, what, after); err != nil {
+			return out, err
+		}
 		err = c.s.do(ctx, func(t *tx) (err error) {
 			out, err = t.retry(c.actor, id, what, seqs, &open)
 			return err
@@ -89,7 +87,7 @@ func meant(r kv.Reader, row *lease.Shard, what lease.Selection) bool {
 	if len(what.Items) > 0 {
 		return row.Opens > 0 && slices.ContainsFunc(what.Items, func(n uint32) bool { return n >= row.Item && n-row.Item < row.Opens })
 	}
-	return row.State == lease.Failed || row.State == lease.Canceled || unplanned(r.Get, row)
+	return row.State == lease.Failed || row.State == lease.Canceled || row.Result.Failed > 0 || unplanned(r.Get, row)
 }
 
 // unplanned reports whether a cancel kept the shards of a result from being added.
@@ -154,7 +152,9 @@ func (t *tx) retry(actor lease.Actor, id lease.JobID, what lease.Selection, seqs
 			out.Lost++
 		default:
 			if out.Added == 0 {
-				t.revive(j)
+				if err := t.revive(j); err != nil {
+					return out, err
+				}
 			}
 			if err := a.queue(actor.ID); err != nil {
 				return out, err
@@ -169,11 +169,35 @@ func (t *tx) retry(actor lease.Actor, id lease.JobID, what lease.Selection, seqs
 }
 
 // revive takes a cancel back: what it ended stays ended, what is added goes on.
-func (t *tx) revive(j *jobRow) {
-	if j.Canceled {
-		j.Canceled, j.Reason = false, ""
-		delete(t.s.index.marks, j.ID)
+func (t *tx) revive(j *jobRow) error {
+	if !j.Canceled {
+		return nil
 	}
+	j.Canceled, j.Reason = false, ""
+	t.s.index.resume(j.ID)
+	if j.Input == (lease.Input{}) {
+		return nil
+	}
+	// The cancel may have come before the whole input was in shards.
+	var at place
+	var fault error
+	scan(t.g.w, jobKey(keyShard, j.ID), func(k, v []byte) bool {
+		var row *lease.Shard
+		if row, fault = decodeShard(shardOfKey(k), v); fault == nil && row.Range.To > at.offset {
+			at = place{row.Range.To, row.Item + row.Opens}
+		}
+		return fault == nil
+	})
+	if fault != nil || at.offset == j.Input.Bytes {
+		return fault
+	}
+	id := lease.ShardID{Job: j.ID}
+	t.put(shardKey(keyPlan, id), encodePlace(j.ID, at))
+	j.Plans++
+	t.marked[j.ID] = true
+	t.s.index.hold(j.ID)
+	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: id})
+	return nil
 }
 
 // again is a set of shards that can only be done again together.
@@ -192,7 +216,7 @@ func (a *again) begin(sh *shardTx, named, item bool) error {
 	if item && !named {
 		var failed []*shardTx
 		err := a.below(sh, func(s *shardTx) error {
-			if s.State == lease.Failed || s.State == lease.Canceled || unplanned(a.t.get, &s.Shard) {
+			if s.State == lease.Failed || s.State == lease.Canceled || s.Result.Failed > 0 || unplanned(a.t.get, &s.Shard) {
 				failed = append(failed, s)
 			}
 			a.busy = a.busy || !s.State.Terminal()
@@ -210,7 +234,7 @@ func (a *again) begin(sh *shardTx, named, item bool) error {
 			return nil
 		}
 	}
-	a.fresh = sh.State == lease.Done && !unplanned(a.t.get, &sh.Shard)
+	a.fresh = sh.State == lease.Done && sh.Result.Failed == 0 && !unplanned(a.t.get, &sh.Shard)
 	return a.add(sh)
 }
 
@@ -394,7 +418,8 @@ func (t *tx) supersede(j *jobRow, seq, by uint32) error {
 	j.Work.Total -= sh.Work
 	switch sh.State {
 	case lease.Done:
-		j.Items.Done -= uint64(sh.Settles)
+		j.Items.Done -= uint64(sh.Settles - sh.Result.Failed)
+		j.Items.Failed -= uint64(sh.Result.Failed)
 		j.Work.Done -= sh.Work
 	case lease.Failed:
 		j.Items.Failed -= uint64(sh.Settles)

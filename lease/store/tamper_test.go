@@ -85,11 +85,6 @@ func lived(t testing.TB) *leasetest.Fixture {
 	}
 	leasetest.Submit(t, ctl, leasetest.Params{Items: 3, Then: 2, Reuse: true, Distinct: "again"})
 	w.Claim(20)
-	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {All: true}} {
-		if err := errors.Join(ctl.Pause(t.Context(), of, "hot", time.Hour), ctl.Resume(t.Context(), of, ""), ctl.Pause(t.Context(), of, "hot", 0)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	chain := leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 2, Distinct: "chain", Root: "nas"})
 	w.Offer.Roots = []string{"nas"}
 	for range 3 {
@@ -101,6 +96,17 @@ func lived(t testing.TB) *leasetest.Fixture {
 			}
 		}
 		if _, err := ctl.Retry(t.Context(), chain, lease.Selection{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leasetest.SubmitList(t, ctl, 7, leasetest.ListParams{Items: 3, Reuse: true})
+	for _, g := range w.Claim(2) {
+		if g.Lines != nil {
+			w.Report(leasetest.Outcomes(g, "d", 1))
+		}
+	}
+	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {All: true}} {
+		if err := errors.Join(ctl.Pause(t.Context(), of, "hot", time.Hour), ctl.Resume(t.Context(), of, ""), ctl.Pause(t.Context(), of, "hot", 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
