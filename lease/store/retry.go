@@ -23,14 +23,17 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 		return out, fmt.Errorf("retry of %d items and shards at once: %w", len(what.Items)+len(what.Shards), lease.ErrTooLarge)
 	}
 	var next uint32
-	for idle, least := 0, ^uint32(0); idle < 100; idle++ {
+	for idle, least := 0, ^uint32(0); idle < 1000; idle++ {
 		open := uint32(0)
 		var seqs []uint32
-		if seqs, next, err = c.selected(id, what, after); err != nil {
+		var early bool
+		if seqs, next, early, err = c.selected(id, what, after); err != nil {
 			return out, err
 		}
 		err = c.s.do(ctx, func(t *tx) (err error) {
-			out, err = t.retry(c.actor, id, what, seqs, &open)
+			if out, err = t.retry(c.actor, id, what, seqs, early, &open); err != nil {
+				out = lease.Retried{}
+			}
 			return err
 		})
 		if !errors.Is(err, errCanceling) {
@@ -50,12 +53,14 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 }
 
 // selected lists the shards above after that a retry begins with, and where the
-// next page goes on; 0: there is none.
-func (c *control) selected(id lease.JobID, what lease.Selection, after uint32) (seqs []uint32, next uint32, err error) {
+// next page goes on; 0: there is none. early: a cancel is still being carried out.
+func (c *control) selected(id lease.JobID, what lease.Selection, after uint32) (seqs []uint32, next uint32, early bool, err error) {
 	err = c.view(func(r kv.Reader) error {
-		if _, err := c.job(r, id); err != nil || after == ^uint32(0) {
+		j, err := c.job(r, id)
+		if err != nil || after == ^uint32(0) {
 			return err
 		}
+		early = j.canceling()
 		if after == 0 {
 			seqs = append(seqs, what.Shards...)
 		}
@@ -79,8 +84,11 @@ func (c *control) selected(id lease.JobID, what lease.Selection, after uint32) (
 		})
 		return fault
 	})
-	return seqs, next, err
+	return seqs, next, early, err
 }
+
+// canceling reports whether rows are still to follow the job's cancel.
+func (j *jobRow) canceling() bool { return j.Canceled && (j.Shards.Open() > 0 || j.Plans > 0) }
 
 // meant reports whether a row that nothing supersedes is selected.
 func meant(r kv.Reader, row *lease.Shard, what lease.Selection) bool {
@@ -118,12 +126,12 @@ func (t *tx) newest(id lease.ShardID) lease.ShardID {
 }
 
 // retry adds what does the selected shards again.
-func (t *tx) retry(actor lease.Actor, id lease.JobID, what lease.Selection, seqs []uint32, open *uint32) (out lease.Retried, err error) {
+func (t *tx) retry(actor lease.Actor, id lease.JobID, what lease.Selection, seqs []uint32, early bool, open *uint32) (out lease.Retried, err error) {
 	j, err := t.seen(actor, id)
 	if err != nil {
 		return out, err
 	}
-	if j.Canceled && (j.Shards.Open() > 0 || j.Plans > 0 || slices.ContainsFunc(t.s.paging, func(p *page) bool { return p.job == id })) {
+	if early || j.canceling() || j.Canceled && slices.ContainsFunc(t.s.paging, func(p *page) bool { return p.job == id }) {
 		*open = j.Shards.Open()
 		return out, errCanceling
 	}
