@@ -196,7 +196,7 @@ func testBlobs(t *testing.T, ctl lease.Control, f *Fixture) {
 	}
 	d := w.Sound(g)
 	wantVerdict(t, "blob here", w.Report(rep), lease.Accepted)
-	r, n, err := ctl.Blob(t.Context(), d)
+	r, n, err := ctl.Blob(t.Context(), lease.ShardID{Job: id, Seq: 2}, d)
 	if err != nil || n != int64(len(SoundBytes(g.Shard))) {
 		t.Fatalf("blob = %d bytes, %v", n, err)
 	}
@@ -564,7 +564,7 @@ func testErrors(t *testing.T, ctl lease.Control, _ *Fixture) {
 	if _, err := ctl.Submit(ctx, sub); !errors.Is(err, lease.ErrKeyReused) {
 		t.Errorf("another submission under the key: %v, want %v", err, lease.ErrKeyReused)
 	}
-	if _, _, err := ctl.Blob(ctx, lease.Digest{1}); !errors.Is(err, lease.ErrNotFound) {
+	if _, _, err := ctl.Blob(ctx, lease.ShardID{Job: a, Seq: 1}, lease.Digest{1}); !errors.Is(err, lease.ErrNotFound) {
 		t.Errorf("blob that is not there: %v, want %v", err, lease.ErrNotFound)
 	}
 }

@@ -31,6 +31,10 @@ type Snapshot interface {
 	// Shards calls fn for each shard with the sum of its row, or what keeps it from being read.
 	Shards(fn func(s lease.Shard, sum uint64, err error) bool)
 
+	// Projects and Actors call fn for each with the sum of its row, or what keeps it from being read.
+	Projects(fn func(p lease.Scope, sum uint64, err error) bool)
+	Actors(fn func(a lease.Identity, sum uint64, err error) bool)
+
 	// Plans calls fn for each result whose shards are still being added.
 	Plans(fn func(id lease.ShardID) bool)
 
@@ -59,6 +63,7 @@ type verifier struct {
 	problems []lease.Problem
 	shards   map[lease.ShardID]*fold // jobs have Seq 0
 	jobs     map[lease.JobID]*recount
+	scopes   map[string]*scopeFold // projects and actors, by their name in problems
 }
 
 // recount is a job's counters as its shards add them up.
@@ -71,11 +76,12 @@ type recount struct {
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}}
+	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, scopes: map[string]*scopeFold{}}
 	v.ledger()
 	s.Plans(func(id lease.ShardID) bool { v.recount(id.Job).plans++; return true })
 	v.rows()
 	v.jobRows()
+	v.scopeRows()
 	for id, f := range v.shards {
 		if !f.seen && (id != lease.ShardID{}) {
 			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
@@ -137,6 +143,10 @@ func (v *verifier) ledger() {
 }
 
 func (v *verifier) event(ev *lease.Event) {
+	if ev.Project != "" || ev.Subject != "" {
+		v.scopeEvent(ev)
+		return
+	}
 	id := ev.ShardID()
 	f := v.shards[id]
 	if f == nil {
@@ -198,7 +208,9 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored,
+		lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }

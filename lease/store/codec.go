@@ -25,15 +25,16 @@ func (d *decoder) version() byte {
 
 // The first byte of a key says what it holds.
 const (
-	keyStore = 'm' // the store's identity
-	keyHead  = 'h' // the ledger's head, with the counters
-	keyJob   = 'j' // + job
-	keyShard = 's' // + job + seq
-	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added
-	keyKey   = 'k' // + project, 0, idempotency key
-	keyReuse = 'u' // + digest
-	keyActor = 'a' // + actor id
+	keyStore   = 'm' // the store's identity
+	keyHead    = 'h' // the ledger's head, with the counters
+	keyJob     = 'j' // + job
+	keyShard   = 's' // + job + seq
+	keyValue   = 'o' // + job + seq: an inline result
+	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added
+	keyKey     = 'k' // + project, 0, idempotency key
+	keyReuse   = 'u' // + digest
+	keyActor   = 'a' // + actor id
+	keyProject = 'n' // + project
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -252,6 +253,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
+	if ev.Project != "" || ev.Subject != "" { // of few events only: those of the store
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
+	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
 	e.b = slices.Insert(e.b, at, n[:l]...)
@@ -274,6 +279,9 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
 		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+		if len(in.b) > 0 {
+			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+		}
 		if err := in.done(); err != nil {
 			d.fail(err)
 			break

@@ -26,7 +26,7 @@ func (s *Store) check(rep lease.Report) checked {
 	s.mu.Lock()
 	l := s.index.leases[rep.Shard]
 	open := l != nil && l.fence == rep.Fence
-	missing := s.missing(rep.Blobs)
+	missing := s.missing(s.index.projects[rep.Shard.Job], needed(&rep))
 	s.mu.Unlock()
 	if !open || len(missing) > 0 || rep.Token != s.token(rep.Shard, rep.Fence) {
 		return c
@@ -98,16 +98,6 @@ func named(plan lease.Plan, blobs []lease.Digest) error {
 	return nil
 }
 
-// missing lists the blobs that are not here. s.mu is held.
-func (s *Store) missing(blobs []lease.Digest) (missing []lease.Digest) {
-	for _, d := range blobs {
-		if _, ok := s.present[d]; !ok {
-			missing = append(missing, d)
-		}
-	}
-	return missing
-}
-
 // report judges one report and records it when it is the first under an open lease.
 func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	v := lease.Judgement{Shard: c.Shard, Fence: c.Fence, Verdict: lease.Denied}
@@ -140,7 +130,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		v.Verdict, v.Reason = lease.Stale, "the shard is no longer leased"
 		return v, nil
 	}
-	if missing := t.s.missing(c.Blobs); len(missing) > 0 || !c.looked {
+	if missing := t.s.missing(sh.Project, needed(&c.Report)); len(missing) > 0 || !c.looked {
 		// Without a look it is a lease that opened meanwhile, or this host could
 		// not look: the worker asks again.
 		v.Verdict, v.Missing = lease.NeedBlobs, missing
@@ -155,6 +145,9 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	}
 	if !result.Blob {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
+	}
+	if result.Blob {
+		t.s.know(sh.Project, result.Digest).kept = true
 	}
 	v.Verdict = lease.Accepted
 	return v, t.done(sh, c.plan)

@@ -14,7 +14,7 @@ const pageRows = 1000
 // control is the store as one actor sees it.
 type control struct {
 	s     *Store
-	actor lease.Actor
+	actor asker
 }
 
 // maxName bounds, in bytes, the names that callers choose: some are part of keys.
@@ -22,15 +22,9 @@ const maxName = 200
 
 var _ lease.Control = (*control)(nil)
 
-// As returns the store as an actor sees it.
-func (s *Store) As(a lease.Actor) lease.Control { return &control{s, a} }
-
-func (c *control) may(r lease.Role) error {
-	if !c.actor.May(r) {
-		return fmt.Errorf("actor %q as %s: %w", c.actor.ID, c.actor.Role, lease.ErrForbidden)
-	}
-	return nil
-}
+// As returns the store as an actor sees it. The row of the actor decides what
+// that is; one without a row is taken as it is given.
+func (s *Store) As(a lease.Actor) lease.Control { return &control{s, asker{a, s}} }
 
 // Submit implements lease.Control.
 func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.JobID, err error) {
@@ -40,17 +34,20 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 	if sub.Project == "" {
 		sub.Project = lease.DefaultProject
 	}
-	if !c.actor.Sees(sub.Project) {
-		return 0, fmt.Errorf("project %q: %w", sub.Project, lease.ErrNotFound)
-	}
 	if len(sub.Params) > lease.MaxParams || len(sub.Key) > maxName || len(sub.Project) > maxName {
 		return 0, fmt.Errorf("submit %s: parameters, key or project: %w", sub.Kind, lease.ErrTooLarge)
+	}
+	if err := c.enter(sub.Project); err != nil {
+		return 0, err
 	}
 	plan, err := c.s.planner.Start(sub.Kind, sub.Params)
 	if err != nil {
 		return 0, fmt.Errorf("submit %s: %w: %w", sub.Kind, lease.ErrInvalid, err)
 	}
 	err = c.s.do(ctx, func(t *tx) (err error) {
+		if err := c.enter(sub.Project); err != nil {
+			return err
+		}
 		id, err = t.submit(c.actor.ID, sub, plan)
 		return err
 	})
@@ -108,6 +105,9 @@ func (t *tx) addShards(j *jobRow, plan lease.Plan, base uint32, from, to int) er
 			sh.After[k] = base + a
 		}
 		t.shards[sh.ID] = sh
+		for _, d := range sh.Inputs {
+			t.s.know(sh.Project, d)
+		}
 		j.Items.Total += uint64(sh.Opens)
 		j.Work.Total += sh.Work
 		if err := t.step(sh, lease.Queue{Actor: j.Actor}); err != nil {
