@@ -44,7 +44,7 @@ func Open(o Options) (*Store, error) {
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if s.scope.Load().projects[lease.DefaultProject] == nil {
+	if s.scope.Load().older() {
 		c := &command{done: make(chan error, 1), run: (*tx).adopt}
 		if err := cmp.Or(s.commit(c), <-c.done); err != nil {
 			return nil, fmt.Errorf("open store: %w", err)

@@ -121,7 +121,7 @@ func (c *control) Actors(context.Context) (out []lease.Identity, err error) {
 // AddActor implements lease.Registry.
 func (c *control) AddActor(ctx context.Context, a lease.Actor, token lease.Digest) error {
 	return c.change(ctx, fmt.Sprintf("add actor %q", a.ID), func(t *tx) error {
-		if old := t.s.scope.Load().actors[a.ID]; old != nil {
+		if old := t.s.scope.Load().actors[a.ID]; old != nil && old.Events > 0 {
 			if !old.Revoked && old.token == token && old.Role == a.Role {
 				return nil // asked for again
 			}
@@ -167,7 +167,7 @@ func (c *control) RevokeActor(ctx context.Context, id lease.ActorID) error {
 	return c.change(ctx, fmt.Sprintf("revoke actor %q", id), func(t *tx) error {
 		old := t.s.scope.Load().actors[id]
 		switch {
-		case old == nil:
+		case old == nil || old.Events == 0:
 			return lease.ErrNotFound
 		case old.Revoked:
 			return nil
