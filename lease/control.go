@@ -33,7 +33,8 @@ const (
 // ErrUnauthorized and ErrUnknownOutcome.
 type Control interface {
 	// Submit queues a job and returns its id. ErrInvalid names what is wrong
-	// with the submission; ErrKeyReused tells of a key in use for another one.
+	// with the submission; ErrKeyReused tells of a key in use for another one;
+	// ErrNeedBlob of an input that must be uploaded first.
 	Submit(ctx context.Context, s Submission) (JobID, error)
 
 	// Job tells where a job stands.
@@ -75,6 +76,11 @@ type Control interface {
 	// its result, and the results it waits for. A worker must hold the shard.
 	Blob(ctx context.Context, of ShardID, d Digest) (io.ReadCloser, int64, error)
 
+	// Input opens the bytes from ≤ offset < to of a job's list input: for a reader
+	// of the job any of them (of.Seq == 0), for a worker those in the range of a
+	// shard it holds a lease on. They are unchecked: a shard's range has a digest.
+	Input(ctx context.Context, of ShardID, from, to int64) (io.ReadCloser, error)
+
 	Registry
 }
 
@@ -84,7 +90,11 @@ type Submission struct {
 	Kind     Kind            `json:"kind"`
 	Params   json.RawMessage `json:"params"` // of the kind's own shape
 	Priority int32           `json:"priority,omitempty"`
-	Key      string          `json:"key,omitempty"` // idempotency: the same key and input give the same job
+	Input    Input           `json:"input,omitzero"` // of a kind that works on a list
+	// Key makes a submission idempotent: the same key and input give the same job,
+	// unless that failed or was canceled. Empty, with an Input: project, kind,
+	// parameters and input are the key.
+	Key string `json:"key,omitempty"`
 }
 
 // Job is one submission and where it stands.
@@ -95,13 +105,15 @@ type Job struct {
 	Params    json.RawMessage `json:"params"`
 	Priority  int32           `json:"priority,omitempty"`
 	Key       string          `json:"key,omitempty"`
+	Input     Input           `json:"input,omitzero"`
+	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
 	Actor     ActorID         `json:"actor"`
 	Submitted time.Time       `json:"submitted"`
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
 	Shards    Counts          `json:"shards"`
-	Plans     uint32          `json:"plans,omitempty"` // accepted results whose shards are still being added
+	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
 	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
 
@@ -231,7 +243,8 @@ type Grant struct {
 	Fence   Fence           `json:"fence"`
 	Token   string          `json:"token"`
 	Kind    Kind            `json:"kind"`
-	Payload json.RawMessage `json:"payload"`
+	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
+	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
 	Needs   []Result        `json:"needs,omitempty"` // results of the shards it waited for, in Spec.After's order
 	Term    time.Duration   `json:"term_ns"`         // it lapses so long after the last heartbeat

@@ -24,12 +24,14 @@ type Spec struct {
 	Opens   uint32          `json:"opens,omitempty"`   // user-visible items that begin with this shard
 	Settles uint32          `json:"settles,omitempty"` // items that end with it, unless it plans successors
 	Work    uint64          `json:"work,omitempty"`    // size, in the kind's unit (media: ms), for progress
-	Payload json.RawMessage `json:"payload"`
-	Inputs  []Digest        `json:"inputs,omitempty"` // blobs it needs until it is terminal
-	After   []uint32        `json:"after,omitempty"`  // shards whose results it waits for; in a Plan: indexes into it
+	Payload json.RawMessage `json:"payload,omitempty"` // none: it works on a Range, by the job's parameters
+	Inputs  []Digest        `json:"inputs,omitempty"`  // blobs it needs until it is terminal
+	After   []uint32        `json:"after,omitempty"`   // shards whose results it waits for; in a Plan: indexes into it
 	// Reuse identifies the work by its inputs and parameters (the results it
 	// waits for are added by the store); zero when a result is never to be reused.
 	Reuse Digest `json:"reuse,omitzero"`
+	// Range is the lines of the job's input that it works on; zero for other work.
+	Range Range `json:"range,omitzero"`
 }
 
 // Plan is the shards to add to a job. Item numbers and After are as in Spec.
@@ -83,6 +85,7 @@ type Result struct {
 	Digest Digest          `json:"digest"`
 	Bytes  int64           `json:"bytes"`
 	Blob   bool            `json:"blob,omitempty"`   // kept as a blob; else in the store
+	Failed uint32          `json:"failed,omitempty"` // items of a list shard whose outcome is an error
 	Inline json.RawMessage `json:"inline,omitempty"` // the bytes, where an answer carries them
 }
 

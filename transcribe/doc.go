@@ -9,6 +9,9 @@
 // with speech in it has failed.
 //
 // Errors: *PermanentError is returned for a sound that no attempt will read or
-// a request that no attempt will serve; every other error may go away.
+// a request that no attempt will serve, *BusyError by an engine that wants to be
+// left alone for a while, *UnavailableError by one that this machine can't use,
+// *UnknownOutcomeError for a paid request whose answer was lost; every other error
+// may go away.
 // Validate reports the first broken rule, Repair makes a transcript keep them.
 package transcribe

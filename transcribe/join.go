@@ -63,7 +63,7 @@ func head(parts []Part) Transcript {
 				out.Flag(f)
 			}
 		}
-		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.ModelDigest != out.ModelDigest {
+		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.Model != out.Model || t.ModelDigest != out.ModelDigest {
 			out.Flag(MixedEngines)
 		}
 		for _, s := range t.Segments {

@@ -18,6 +18,7 @@ const (
 	BeyondEnd    = "beyond_end"    // text placed after the end of the sound was dropped
 	Unheard      = "unheard"       // text that the engine placed in silence was dropped
 	MixedEngines = "mixed_engines" // the parts come from different engines or models
+	Untimed      = "untimed"       // the engine gave no times: they are guessed from the sound's pauses
 )
 
 // Word is one spoken word.
@@ -227,6 +228,17 @@ func clean(s string) string {
 		}, s)
 	}
 	return strings.TrimSpace(s)
+}
+
+// Remark reports whether text is one remark in brackets, or music notes: a
+// description of the sound, not speech.
+func Remark(text string) bool {
+	for _, pair := range []string{"[]", "()", "**"} {
+		if len(text) > 1 && text[0] == pair[0] && text[len(text)-1] == pair[1] && !strings.ContainsAny(text[1:len(text)-1], pair) {
+			return true
+		}
+	}
+	return strings.Trim(text, "♪♫ ") == ""
 }
 
 func clamp01(f float64) float64 {

@@ -61,6 +61,9 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if t := tools.Transcribers[0]; t.Paid && params.Transcriber == "" {
+		return usagef("the one speech engine that is ready costs money: name it with --transcriber %s", t.Name)
+	}
 	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
 	data, err := c.data(x, "run")
 	if err != nil {

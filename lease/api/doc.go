@@ -19,6 +19,7 @@
 //	POST /v1/jobs/JOB/cancel         submitter                              {"reason":TEXT}  204
 //	GET  /v1/jobs/JOB/shards         reader            after=N limit=N      -                {"shards":[lease.Shard…]}
 //	                                                   results=1
+//	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
@@ -71,6 +72,15 @@
 // A blob's length is announced (Content-Length); its last byte makes it count,
 // its digest is checked at both ends. An answer that ends early is no answer.
 //
+// # Lists
+//
+// A kind that works on a list has an input: a blob of lines, each ended by "\n",
+// none empty. A submission names its digest and length; where the blob is not here the
+// answer is need_blob: PUT it and submit again. The payload of such a job's grant is the
+// job's parameters, and its lines name the range of the input to work on: GET
+// input with its shard, from and to, and compare with the range's digest. Without
+// shard a reader gets any bytes of the input.
+//
 // # Reports
 //
 // An exchange answers with one verdict for each report, in order: accepted,
@@ -90,6 +100,7 @@
 //	403 forbidden         ErrForbidden       the role lacks it, or the Host or Origin is strange
 //	404 not_found         ErrNotFound        not there, or not the caller's
 //	409 key_reused        ErrKeyReused
+//	409 need_blob         ErrNeedBlob        upload the input, submit again
 //	409 twin              ErrTwin
 //	409 fenced, duplicate, conflict, not_allowed
 //	413 too_large         ErrTooLarge        split it

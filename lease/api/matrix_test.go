@@ -26,21 +26,23 @@ type scene struct {
 	job     lease.JobID
 	grant   lease.Grant // of a shard of the job, to the worker of the project
 	sound   lease.Digest
+	list    lease.ShardID // of a job over a list, held by the worker
 	actor   lease.ActorID // of the project
 }
 
 // absent is the same of things that are not there, under names of the same length.
 func (s scene) absent() scene {
 	s.project, s.actor = "gone", "nobody"
-	s.job++
+	s.job += 5
 	s.grant.Shard.Job = s.job
+	s.list.Job += 5
 	return s
 }
 
 // rename makes a text about what is absent one about what is there.
 func (s scene) rename(text string) string {
 	a := s.absent()
-	return strings.NewReplacer(a.job.String(), s.job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
+	return strings.NewReplacer(a.job.String(), s.job.String(), a.list.Job.String(), s.list.Job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
 }
 
 func (s scene) hello() lease.Hello {
@@ -75,6 +77,12 @@ var matrix = []struct {
 	{"GET /v1/jobs/{job}/shards", "Shards", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Shards(ctx, s.job, 0, 9, true))
 	}},
+	{"GET /v1/jobs/{job}/input", "Input", "200 200 200 200  404 404 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return drained(c.Input(ctx, s.list, 0, 2))
+	}},
+	{"GET /v1/jobs/{job}/input", "Input", "200 200 200 404  404 404 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return drained(c.Input(ctx, lease.ShardID{Job: s.list.Job}, 0, 2))
+	}},
 	{"GET /v1/events", "Events", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Events(ctx, lease.ShardID{Job: s.job}, 0, 9))
 	}},
@@ -102,18 +110,14 @@ var matrix = []struct {
 		return err
 	}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", "PutBlob", "204 403 403 204  403 403 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
-		return c.PutBlob(ctx, leasetest.Upload(s.grant, abc, 3), strings.NewReader("abc"))
+		return c.PutBlob(ctx, leasetest.Under(s.grant, abc, 3), strings.NewReader("abc"))
 	}},
 	{"PUT /v1/projects/{project}/blobs/{digest}", "PutBlob", "204 204 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return c.PutBlob(ctx, lease.Upload{Digest: abc, Size: 3, Project: s.project}, strings.NewReader("abc"))
 	}},
 	{"GET /v1/jobs/{job}/shards/{shard}/blobs/{digest}", "Blob", "200 200 200 200  404 404 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		r, _, err := c.Blob(ctx, s.grant.Shard, s.sound)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, r)
-		return err
+		return drained(r, err)
 	}},
 	{"GET /v1/projects", "Projects", "200 200 200 200  200 200 200  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Projects(ctx))
@@ -135,6 +139,13 @@ const onlyAdmin = "204 403 403 403  403 403 403  401 401"
 
 // listed drops a list: what it must not hold is looked for in the answer's bytes.
 func listed[T any](_ []T, err error) error { return err }
+
+func drained(r io.ReadCloser, err error) error {
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	return err
+}
 
 // stage is a control plane with a scene, and a token for each class.
 type stage struct {
@@ -186,6 +197,12 @@ func newStage(t *testing.T) *stage {
 	sound := w.Sound(g)
 	w.Report(leasetest.Done(g, "x", sound))
 	st.scene = scene{project: "ours", job: id, grant: w.Claim(1)[0], sound: sound, actor: "victim"}
+	w.Claim(1) // the other one
+	b, in := leasetest.Lines(1)
+	check(ctl.PutBlob(t.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: "ours"}, bytes.NewReader(b)))
+	_, err = ctl.Submit(t.Context(), lease.Submission{Project: "ours", Kind: "list", Params: []byte(`{}`), Input: in})
+	check(err)
+	st.list = w.Claim(1)[0].Shard
 	return st
 }
 

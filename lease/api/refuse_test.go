@@ -111,6 +111,7 @@ func TestRoles(t *testing.T) {
 		"POST /v1/projects/{project}/close": "admin", "POST /v1/projects/{project}/open": "admin",
 		"PUT /v1/projects/{project}/actors/{actor}": "admin", "DELETE /v1/projects/{project}/actors/{actor}": "admin",
 		"GET /v1/actors": "admin", "POST /v1/actors": "admin", "POST /v1/actors/{actor}/revoke": "admin", "PUT /v1/actors/{actor}/token": "admin",
+		"GET /v1/jobs/{job}/input": "admin submitter reader worker",
 	}
 	for _, r := range api.Routes() {
 		roles, ok := may[r.Method+" "+r.Pattern]

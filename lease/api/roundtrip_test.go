@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write golden files")
 
 var (
-	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Key: "k"}
+	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Input: lease.Input{Digest: abc, Bytes: 3}, Key: "k"}
 	exchange   = lease.Exchange{
 		Hello: worker, Request: 1<<64 - 1, Max: 4, PerKind: map[lease.Kind]int{"ocr": 2, "fetch": 1}, Job: jobID, Wait: 20 * time.Second,
 		Reports: []lease.Report{
@@ -57,6 +57,12 @@ var operations = []struct {
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 0, 0, false)
 	}, []any{jobID, uint32(0), 0, false}},
+	{"GET /v1/jobs/{job}/input", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return read(c.Input(ctx, shardID, 2, 5))
+	}, []any{shardID, int64(2), int64(5)}},
+	{"GET /v1/jobs/{job}/input", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return read(c.Input(ctx, lease.ShardID{Job: jobID}, 0, 0))
+	}, []any{lease.ShardID{Job: jobID}, int64(0), int64(0)}},
 	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Events(ctx, shardID, 1<<64-1, 7)
 	}, []any{shardID, uint64(1<<64 - 1), 7}},
@@ -96,6 +102,14 @@ var operations = []struct {
 	{"POST /v1/actors", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.AddActor(ctx, ann, abc) }, []any{ann, abc}},
 	{"POST /v1/actors/{actor}/revoke", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RevokeActor(ctx, "ann") }, []any{"revoke", lease.ActorID("ann")}},
 	{"PUT /v1/actors/{actor}/token", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RotateActor(ctx, "ann", abc) }, []any{lease.ActorID("ann"), abc}},
+}
+
+func read(r io.ReadCloser, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	return string(b), errors.Join(err, r.Close())
 }
 
 // recorder writes down what goes over the wire.
@@ -172,7 +186,7 @@ func TestErrorsKeepTheirSentinel(t *testing.T) {
 	f := &fake{}
 	url := serve(t, newHandler(f))
 	for _, want := range []error{
-		lease.ErrNotFound, lease.ErrForbidden, lease.ErrMalformed, lease.ErrInvalid, lease.ErrKeyReused, lease.ErrTwin, lease.ErrFull,
+		lease.ErrNotFound, lease.ErrForbidden, lease.ErrMalformed, lease.ErrInvalid, lease.ErrKeyReused, lease.ErrNeedBlob, lease.ErrTwin, lease.ErrFull,
 		lease.ErrUnknownOutcome, lease.ErrTooLarge, lease.ErrDigest, lease.ErrFenced, lease.ErrUnreachable, lease.ErrNotAllowed,
 	} {
 		f.err = fmt.Errorf("do it: %w", want)

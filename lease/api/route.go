@@ -45,8 +45,9 @@ var routes = append([]route{
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
 	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
+	{Route{"GET", "/v1/jobs/{job}/input", anyone, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
-	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
+	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
@@ -259,20 +260,47 @@ func (c *call) blob(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer blob.Close()
+	c.stream(r, blob, size)
+	return nil, nil
+}
+
+func (c *call) input(r *http.Request) (any, error) {
+	var of lease.ShardID
+	var err error
+	of.Job, err = lease.ParseJobID(r.PathValue("job"))
+	q := parseQuery(r, "shard", "from", "to")
+	of.Seq = uint32(q.uint("shard", 32))
+	from, to := int64(q.uint("from", 63)), int64(q.uint("to", 63))
+	if from > to {
+		q.fault(fmt.Errorf("bytes %d to %d: %w", from, to, lease.ErrMalformed))
+	}
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	in, err := c.control.Input(r.Context(), of, from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	c.stream(r, in, to-from)
+	return nil, nil
+}
+
+// stream answers with size bytes.
+func (c *call) stream(r *http.Request, from io.Reader, size int64) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
 	c.w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		return nil, nil
+		return
 	}
-	if _, err := io.CopyN(c.w, blob, size); err != nil {
+	if _, err := io.CopyN(c.w, from, size); err != nil {
 		if r.Context().Err() == nil {
-			c.h.Log.Warn("blob cut", "digest", d.String(), "error", err)
+			c.h.Log.Warn("answer cut", "route", c.route, "path", r.URL.Path, "error", err)
 		}
 		panic(http.ErrAbortHandler) // the client must see that it is not whole
 	}
-	return nil, nil
 }
 
 // decode reads a request's JSON body of at most limit bytes.

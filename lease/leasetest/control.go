@@ -40,6 +40,12 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
 		{"projects and actors", testRegistry},
+		{"list", testList},
+		{"list outcomes", testListOutcomes},
+		{"list reuse", testListReuse},
+		{"long list", testLongList},
+		{"canceled list", testCanceledList},
+		{"list refused", testListRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctl, f := open(t)

@@ -94,3 +94,7 @@ func (n near) Assign(ctx context.Context, id lease.ActorID, p lease.Project) err
 func (n near) Unassign(ctx context.Context, id lease.ActorID, p lease.Project) error {
 	return n.ctl().Unassign(ctx, id, p)
 }
+
+func (n near) Input(ctx context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	return n.ctl().Input(ctx, of, from, to)
+}

@@ -79,27 +79,39 @@ func (w *Worker) Sound(g lease.Grant) lease.Digest {
 	w.T.Helper()
 	b := SoundBytes(g.Shard)
 	d := lease.DigestOf(b)
-	if err := w.Ctl.PutBlob(context.Background(), Upload(g, d, len(b)), bytes.NewReader(b)); err != nil {
+	if err := w.Ctl.PutBlob(context.Background(), Under(g, d, len(b)), bytes.NewReader(b)); err != nil {
 		w.T.Fatalf("put blob: %v", err)
 	}
 	return d
 }
 
-// Upload announces bytes for a report on g.
-func Upload(g lease.Grant, d lease.Digest, size int) lease.Upload {
+// Under announces bytes for a report on g.
+func Under(g lease.Grant, d lease.Digest, size int) lease.Upload {
 	return lease.Upload{Digest: d, Size: int64(size), Shard: g.Shard, Fence: g.Fence, Token: g.Token}
 }
 
-// Done is the report of a result.
+// Done is the report of a result, for a list shard of the same one for each item.
 func Done(g lease.Grant, text string, blobs ...lease.Digest) lease.Report {
+	if g.Lines != nil {
+		return Outcomes(g, text, 0)
+	}
 	return result(g, Result{Text: text}, blobs...)
 }
 
 // Bad is the report of a result that breaks its kind's rules.
-func Bad(g lease.Grant) lease.Report { return result(g, Result{Bad: true}) }
+func Bad(g lease.Grant) lease.Report {
+	if g.Lines != nil {
+		return Outcomes(g, "bad", 0)
+	}
+	return result(g, Result{Bad: true})
+}
 
 func result(g lease.Grant, r Result, blobs ...lease.Digest) lease.Report {
 	b, _ := json.Marshal(r) // it always encodes
+	return settle(g, b, blobs...)
+}
+
+func settle(g lease.Grant, b []byte, blobs ...lease.Digest) lease.Report {
 	return lease.Report{
 		Shard: g.Shard, Fence: g.Fence, Token: g.Token, Outcome: lease.OutcomeDone,
 		Digest: lease.DigestOf(b), Bytes: int64(len(b)), Result: b, Blobs: blobs,

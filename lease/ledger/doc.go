@@ -25,5 +25,7 @@
 //	counts_disagree           a job whose counters are not what its shards add up to
 //	result_missing            a done shard without its result's bytes
 //	result_edited             a result whose bytes differ from its digest
+//	input_missing             a list job without its input
+//	input_not_covered         a list job whose shards leave out some of its input
 //	shard_without_job         a shard whose job is not there
 package ledger

@@ -35,8 +35,10 @@ type Snapshot interface {
 	Projects(fn func(p lease.Scope, sum uint64, err error) bool)
 	Actors(fn func(a lease.Identity, sum uint64, err error) bool)
 
-	// Plans calls fn for each result whose shards are still being added.
-	Plans(fn func(id lease.ShardID) bool)
+	// Plans calls fn for each result whose shards are still being added, and for
+	// each job (number 0) whose input is still being cut; err says that its mark
+	// cannot be read.
+	Plans(fn func(id lease.ShardID, err error) bool)
 
 	// Value returns the bytes of a result kept in the store, or nil.
 	Value(id lease.ShardID) []byte
@@ -72,13 +74,20 @@ type recount struct {
 	items, work lease.Progress
 	plans       uint32
 	next        uint32
+	cut         int64 // so many bytes of the input are in shards, without a gap
 }
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
 	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, scopes: map[string]*scopeFold{}}
 	v.ledger()
-	s.Plans(func(id lease.ShardID) bool { v.recount(id.Job).plans++; return true })
+	s.Plans(func(id lease.ShardID, err error) bool {
+		if err != nil {
+			v.add("row_unreadable", subject(id), "%v", err)
+		}
+		v.recount(id.Job).plans++
+		return true
+	})
 	v.rows()
 	v.jobRows()
 	v.scopeRows()
@@ -298,16 +307,32 @@ func (v *verifier) result(s *lease.Shard) {
 	}
 }
 
+// input looks for the list input that a job keeps for as long as it is there itself.
+func (v *verifier) input(j *lease.Job) {
+	if j.Input == (lease.Input{}) {
+		return
+	}
+	if here, err := v.snap.HasBlob(j.Input.Digest); err != nil {
+		v.add("input_missing", j.ID.String(), "%v", err)
+	} else if !here {
+		v.add("input_missing", j.ID.String(), "blob %v is not there", j.Input.Digest)
+	}
+}
+
 func (c *recount) count(s *lease.Shard) {
 	*c.shards.Of(s.State)++
 	c.items.Total += uint64(s.Opens)
+	if s.Range.From == c.cut { // a range that comes again adds nothing
+		c.cut = max(c.cut, s.Range.To)
+	}
 	if s.Planned > 0 {
 		return
 	}
 	c.work.Total += s.Work
 	switch s.State {
 	case lease.Done:
-		c.items.Done += uint64(s.Settles)
+		c.items.Done += uint64(s.Settles - min(s.Settles, s.Result.Failed))
+		c.items.Failed += uint64(s.Result.Failed)
 		c.work.Done += s.Work
 	case lease.Failed:
 		c.items.Failed += uint64(s.Settles)
@@ -340,6 +365,10 @@ func (v *verifier) jobRows() {
 		if c.shards != j.Shards || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
 			v.add("counts_disagree", id, "the job counts %+v with %d plans and next shard %d, its shards add up to %+v, %d and %d", j.Shards, j.Plans, next, c.shards, c.plans, c.next)
 		}
+		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
+			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
+		}
+		v.input(&j)
 		if c.items != j.Items || c.work != j.Work {
 			v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)
 		}

@@ -111,7 +111,7 @@ func (s *Store) received(p lease.Project, u *lease.Upload) (bool, error) {
 	defer s.mu.Unlock()
 	here, err := s.blobs.Has(u.Digest)
 	if here {
-		s.present[u.Digest] = u.Size
+		s.index.arrived(u.Digest, u.Size)
 		s.know(p, u.Digest).uploaded = s.now()
 	}
 	return here, err
@@ -278,12 +278,12 @@ func (s *Store) unreferred(d lease.Digest, now time.Time) bool {
 // no report of it is to be expected. s.mu is held.
 func (s *Store) unreferredLocked(d lease.Digest, now time.Time) bool {
 	k := s.known[d]
-	return !s.planning() && s.index.inputs[d] == 0 && (k == nil || !k.kept && now.Sub(k.uploaded) > blobGrace)
+	return !s.planning() && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && (k == nil || !k.kept && now.Sub(k.uploaded) > blobGrace)
 }
 
 // forget removes a blob. s.mu is held.
 func (s *Store) forget(d lease.Digest) {
-	delete(s.present, d)
+	s.index.left(d)
 	delete(s.known, d)
 	if err := s.blobs.Remove(d); err != nil {
 		s.log.Warn("remove blob", "digest", d.String(), "error", err)

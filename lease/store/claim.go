@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -20,10 +21,7 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 	if err := c.s.greet(c.actor.ID, x.Hello, x.Max > 0, x.Request); err != nil {
 		return out, err
 	}
-	reports := make([]checked, len(x.Reports))
-	for i, rep := range x.Reports {
-		reports[i] = c.s.check(rep)
-	}
+	reports := c.s.check(x.Reports)
 	deadline := c.s.now().Add(min(x.Wait, lease.MaxWait))
 	for {
 		c.s.mu.Lock()
@@ -36,6 +34,9 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 			}
 			return err
 		})
+		for i := range out.Grants { // here, so that the writer need not
+			out.Grants[i].Token = c.s.token(out.Grants[i].Shard, out.Grants[i].Fence)
+		}
 		if err != nil || x.Max == 0 || len(reports) > 0 || len(out.Grants) > 0 || out.More {
 			return out, err
 		}
@@ -60,6 +61,7 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 }
 
 func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (out lease.Exchanged, err error) {
+	out.Verdicts = make([]lease.Judgement, 0, len(reports))
 	for i := range reports {
 		v, err := t.report(actor, &reports[i])
 		if err != nil {
@@ -92,9 +94,9 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
 		return err
 	}
-	able, full := t.s.able(&x.Offer), t.s.waiting() >= t.s.budget
+	f := front{x: ix, claim: x, actor: &actor, full: ix.backlog >= t.s.budget}
 	for reused, size := 0, 0; len(out.Grants) < x.Max; {
-		tk, ok := ix.first(able, full, left, x.Job, &actor)
+		tk, ok := f.first(left)
 		if !ok {
 			return nil
 		}
@@ -102,7 +104,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 			out.More = true
 			return nil
 		}
-		sh, err := t.shard(tk.id)
+		sh, err := t.shard(tk.id())
 		if err != nil {
 			return err
 		}
@@ -110,8 +112,6 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 			return err
 		} else if did {
 			reused++
-			// Its successors may have opened classes.
-			able = t.s.able(&x.Offer)
 			continue
 		}
 		told := len(out.Grants)
@@ -136,46 +136,6 @@ func bulk(grants []lease.Grant) (n int) {
 	return n
 }
 
-// able lists the classes that a worker can serve now. s.mu is held.
-func (s *Store) able(o *lease.Offer) (able []*class) {
-	for _, c := range s.index.classes {
-		if o.Able(c.need) {
-			able = append(able, c)
-		}
-	}
-	return able
-}
-
-// waiting is how many bytes of blobs wait for open shards. s.mu is held.
-func (s *Store) waiting() (bytes int64) {
-	for d := range s.index.inputs {
-		bytes += s.present[d]
-	}
-	return bytes
-}
-
-// first is the oldest claimable shard among classes that still have room. When it
-// is full, too many bytes of blobs wait, bulky work rests; but that of a job of
-// which none wait goes on, or what nobody consumes of one job would stop all others.
-func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
-	for _, c := range able {
-		if left[c.need.Kind] <= 0 {
-			continue
-		}
-		c.jobs.Ascend(func(l *line) bool {
-			if job != 0 && l.job != job || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
-				return true
-			}
-			tk, has := l.shards.Min()
-			if has && (!ok || tk.before(best)) {
-				best, ok = tk, true
-			}
-			return !has
-		})
-	}
-	return best, ok
-}
-
 // grant leases a shard under a new fence. A lapsed shard that used up its chances
 // ends here instead.
 func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) error {
@@ -189,7 +149,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 	f := lease.Fence(uint64(t.head.Epoch)<<32 | uint64(t.head.Fence))
 	err := t.step(sh, lease.Claim{
 		Holder: lease.Holder{Worker: x.Worker, Actor: actor.ID, Incarnation: x.Incarnation, Request: x.Request},
-		Fence:  f, Term: lease.Term, Count: count,
+		Fence:  f, Term: t.s.term, Count: count,
 	})
 	if err != nil {
 		return err
@@ -201,11 +161,18 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 	return t.tellGrant(sh, out)
 }
 
-// tellGrant adds an open lease to the answer.
+// tellGrant adds an open lease to the answer, but for its token.
 func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
-		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
-		Payload: sh.Payload, Work: sh.Work, Term: lease.Term,
+		Shard: sh.ID, Fence: sh.Fence, Kind: sh.Need.Kind,
+		Payload: bytes.Clone(sh.Payload), Work: sh.Work, Term: t.s.term,
+	}
+	if sh.Range != (lease.Range{}) {
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return err
+		}
+		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
@@ -249,7 +216,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0 && actor.Sees(t.s.index.projects[id.Job]):
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0 && actor.Sees(t.s.index.project(id.Job)):
 			again = append(again, id)
 		}
 	}
@@ -307,13 +274,13 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 	}
 	if held > 0 {
 		// One that no longer claims may be alive, but will not take the suspect.
-		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < lease.Term {
+		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < t.s.term {
 			return false, nil // another worker is being drained for it
 		}
 		ix.alone = x.Worker
 		return true, nil
 	}
-	sh, err := t.shard(tk.id)
+	sh, err := t.shard(tk.id())
 	if err != nil {
 		return false, err
 	}
@@ -324,7 +291,8 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
-		if x.Offer.Able(tk.need) && room(tk.need.Kind) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
+		l := tk.line
+		if !l.hidden && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
 			best, ok = tk, true
 		}
 		return !ok

@@ -30,7 +30,7 @@ const (
 	keyJob     = 'j' // + job
 	keyShard   = 's' // + job + seq
 	keyValue   = 'o' // + job + seq: an inline result
-	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added
+	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
 	keyKey     = 'k' // + project, 0, idempotency key
 	keyReuse   = 'u' // + digest
 	keyActor   = 'a' // + actor id
@@ -41,8 +41,10 @@ func jobKey(kind byte, id lease.JobID) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(id))
 }
 
+const shardKeyBytes = 1 + 8 + 4
+
 func shardKey(kind byte, id lease.ShardID) []byte {
-	k := make([]byte, 13)
+	k := make([]byte, shardKeyBytes)
 	k[0] = kind
 	binary.BigEndian.PutUint64(k[1:], uint64(id.Job))
 	binary.BigEndian.PutUint32(k[9:], id.Seq)
@@ -75,12 +77,25 @@ func prefixEnd(p []byte) []byte {
 
 // sum is what an event keeps of the row it left behind.
 func sum(key, row []byte) uint64 {
-	d := lease.DigestOf(append(slices.Clip(slices.Clone(key)), row...))
+	return sumOf(append(append(make([]byte, 0, len(key)+len(row)), key...), row...))
+}
+
+// sumOf is sum of a key with its row behind it.
+func sumOf(b []byte) uint64 {
+	d := lease.DigestOf(b)
 	return binary.BigEndian.Uint64(d[:])
 }
 
-func encodeShard(s *lease.Shard) []byte {
-	e := encoder{make([]byte, 0, 128+len(s.Payload))}
+// shardBytes is about the length of a shard's key and row.
+func shardBytes(s *lease.Shard) int {
+	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
+}
+
+func encodeShard(s *lease.Shard) []byte { return appendShard(make([]byte, 0, shardBytes(s)), s) }
+
+func appendShard(b []byte, s *lease.Shard) []byte {
+	e := encoder{b}
 	e.byte(rowVersion)
 	e.string(string(s.Need.Kind))
 	e.string(s.Need.Root)
@@ -126,18 +141,34 @@ func encodeShard(s *lease.Shard) []byte {
 	e.uint(uint64(s.Planned))
 	e.uint(uint64(s.Events))
 	e.uint(s.Last)
+	e.span(s.Range)
+	e.uint(uint64(s.Result.Failed))
 	return e.b
 }
 
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
-	d := decoder{b: b}
-	d.version()
-	s := &lease.Shard{ID: id}
-	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
+	s := &lease.Shard{}
+	if err := readShard(s, id, b, nil); err != nil {
+		return nil, err
+	}
+	if len(s.Payload) > 0 {
+		s.Payload = bytes.Clone(s.Payload)
+	} else {
+		s.Payload = nil
+	}
+	return s, nil
+}
+
+// readShard is decodeShard into s, a zero shard, whose payload is then a part of b.
+func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
+	d := decoder{b: b, names: names}
+	v := d.version()
+	s.ID = id
+	s.Need = lease.Need{Kind: lease.Kind(d.name()), Root: d.name(), Model: d.name(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
-	s.Payload = bytes.Clone(d.bytes())
+	s.Payload = d.bytes()
 	if n := d.uint(); n > uint64(len(d.b))/32 {
 		d.fail(errShort)
 	} else if n > 0 {
@@ -153,7 +184,7 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 		d.fail(fmt.Errorf("state %d is not known", s.State))
 	}
 	if d.bool() {
-		s.Holder = lease.Holder{Worker: lease.WorkerID(d.string()), Actor: lease.ActorID(d.string()), Incarnation: d.uint(), Request: d.uint()}
+		s.Holder = lease.Holder{Worker: lease.WorkerID(d.name()), Actor: lease.ActorID(d.name()), Incarnation: d.uint(), Request: d.uint()}
 	}
 	s.Failures, s.Lapses, s.Delay = d.uint16(), d.uint16(), time.Duration(d.uint())
 	s.Class, s.Reason = lease.FailureClass(d.string()), d.string()
@@ -164,10 +195,13 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	s.Result = lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool()}
 	s.From, s.Planned = d.shard(), d.uint32()
 	s.Events, s.Last = d.uint32(), d.uint()
-	if err := d.done(); err != nil {
-		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
+	if v >= 2 {
+		s.Range, s.Result.Failed = d.span(), d.uint32()
 	}
-	return s, nil
+	if err := d.done(); err != nil {
+		return fmt.Errorf("shard %v: row damaged: %w", id, err)
+	}
+	return nil
 }
 
 // jobRow is a job as stored: the job, and how many shard numbers are given out.
@@ -192,6 +226,9 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.string(j.Reason)
 	e.uint(uint64(j.Events))
 	e.uint(j.Last)
+	e.digest(j.Input.Digest)
+	e.uint(uint64(j.Input.Bytes))
+	e.digest(j.Reuse)
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -209,7 +246,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 
 func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	j = &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
@@ -217,6 +254,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
 	j.Canceled, j.Reason = d.bool(), d.string()
 	j.Events, j.Last = d.uint32(), d.uint()
+	if v >= 2 {
+		j.Input, j.Reuse = lease.Input{Digest: d.digest(), Bytes: int64(d.uint())}, d.digest()
+	}
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -236,8 +276,33 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	return j, fixed, nil
 }
 
+// encodePlace writes the mark of a list job whose shards are still being added.
+// No event sums it: it sums itself.
+func encodePlace(id lease.JobID, at place) []byte {
+	var e encoder
+	e.fixed64(uint64(at.offset))
+	e.fixed64(uint64(at.item))
+	e.fixed64(sum(shardKey(keyPlan, lease.ShardID{Job: id}), e.b))
+	return e.b
+}
+
+func decodePlace(id lease.JobID, b []byte) (at place, err error) {
+	d := decoder{b: b}
+	at = place{int64(d.fixed64()), uint32(d.fixed64())}
+	if v := d.fixed64(); d.err == nil && v != sum(shardKey(keyPlan, lease.ShardID{Job: id}), b[:len(b)-8]) {
+		d.fail(errors.New("its sum differs"))
+	}
+	if err := d.done(); err != nil {
+		return at, fmt.Errorf("job %v: the mark of its input is damaged: %w", id, err)
+	}
+	return at, nil
+}
+
 func encodeEvent(e *encoder, ev *lease.Event) {
+	// Its length goes in front, once it is known; for most it is one or two bytes.
+	const room = 2
 	at := len(e.b)
+	e.b = append(e.b, make([]byte, room)...)
 	e.byte(byte(slices.Index(lease.EventKinds, ev.Kind)))
 	e.fixed64(uint64(ev.Job))
 	e.uint(uint64(ev.Shard))
@@ -258,8 +323,8 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.string(string(ev.Subject))
 	}
 	var n [binary.MaxVarintLen64]byte
-	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
-	e.b = slices.Insert(e.b, at, n[:l]...)
+	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
+	e.b = slices.Replace(e.b, at, at+room, n[:l]...)
 }
 
 // decodeRecord reads the events of one commit: the record without its chain digest.

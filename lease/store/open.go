@@ -22,8 +22,8 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{},
-		wake: make(chan struct{}),
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{},
+		wake: make(chan struct{}), names: names{},
 	}
 	s.scope.Store(newScope())
 	if s.now == nil {
@@ -31,6 +31,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.budget == 0 {
 		s.budget = 8 << 30
+	}
+	if s.term == 0 {
+		s.term = lease.Term
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -86,7 +89,7 @@ const schemaVersion = 1
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
-	s.index, s.paging, s.beat = newIndex(), nil, now
+	s.index, s.paging, s.beat = newIndex(s.present), nil, now
 	before := s.known
 	s.known = map[lease.Digest]*known{}
 	err := s.engine.View(func(r kv.Reader) error {
@@ -127,6 +130,10 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 			return false
 		}
 		jobs[id] = j
+		if j.Input != (lease.Input{}) {
+			s.index.lists[j.Input.Digest]++
+			s.know(j.Project, j.Input.Digest)
+		}
 		if j.Canceled {
 			s.index.marks[id] = markCanceled
 			if j.Shards.Open() > 0 {
@@ -167,7 +174,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
-			row.Deadline = now.Add(lease.Term)
+			row.Deadline = now.Add(s.term)
 		}
 		s.index.moved(row, 0, now)
 		for _, seq := range row.After {
@@ -181,7 +188,11 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 		return err
 	}
 	scan(r, []byte{keyPlan}, func(k, v []byte) bool {
-		s.paging = append(s.paging, &page{job: shardOfKey(k).Job, plan: shardOfKey(k)})
+		id := shardOfKey(k)
+		s.paging = append(s.paging, &page{job: id.Job, plan: id})
+		if id.Seq == 0 {
+			s.index.hold(id.Job)
+		}
 		return true
 	})
 	return nil
@@ -204,7 +215,7 @@ func (s *Store) loadBlobs(now time.Time, before map[lease.Digest]*known) error {
 		if now.Sub(received) > blobGrace && s.unreferredLocked(d, now) {
 			orphans = append(orphans, d)
 		} else {
-			s.present[d] = size
+			s.index.arrived(d, size)
 		}
 		return true
 	})

@@ -14,8 +14,9 @@ import (
 // a canceled job, or those of a plan.
 type page struct {
 	job  lease.JobID
-	plan lease.ShardID // whose result plans them; zero: cancel
+	plan lease.ShardID // whose result plans them; number 0: the job's input; zero: cancel
 	next uint32        // cancel: the first number not yet looked at
+	all  lease.Plan    // of a result, once it is known: it is not planned anew for each page
 }
 
 // maxPlan is how many shards an accepted result may plan in its own commit.
@@ -37,7 +38,15 @@ func (s *Store) nextPage() *command {
 		c.run = func(t *tx) error { return t.cancelPage(p) }
 		return c
 	}
-	plan, err := s.planOf(p.plan)
+	var err error
+	var plan lease.Plan
+	var next place
+	switch {
+	case p.plan.Seq == 0:
+		plan, next, err = s.cut(p.job)
+	case p.all == nil:
+		p.all, err = s.planOf(p.plan)
+	}
 	if errors.Is(err, errUnread) {
 		s.log.Warn("plan shards, later again", "shard", p.plan.String(), "error", err)
 		s.mu.Lock()
@@ -47,21 +56,31 @@ func (s *Store) nextPage() *command {
 	}
 	c.run = func(t *tx) error {
 		if err != nil {
-			// The result was valid when it was accepted; it is gone or damaged now.
+			// It was valid when it was accepted; it is gone or damaged now.
 			s.log.Error("plan shards", "shard", p.plan.String(), "error", err)
 			return t.dropPlan(p, err)
 		}
-		return t.planPage(p, plan)
+		if p.plan.Seq == 0 {
+			return t.listPage(p, plan, next)
+		}
+		return t.planPage(p, p.all)
 	}
 	return c
 }
 
-// planning reports whether a plan is being added in pages. s.mu is held.
+// planning reports whether a result's plan, whose shards may need blobs, is being
+// added in pages. s.mu is held.
 func (s *Store) planning() bool {
-	return slices.ContainsFunc(s.paging, func(p *page) bool { return !p.plan.IsZero() })
+	return slices.ContainsFunc(s.paging, func(p *page) bool { return p.plan.Seq != 0 })
 }
 
 func (t *tx) pageDone() { t.s.paging = t.s.paging[1:] }
+
+// pageNext leaves a page's rest for later: other jobs' pages come between.
+func (t *tx) pageNext() { t.s.paging = append(t.s.paging[1:], t.s.paging[0]) }
+
+// maxLooked bounds the rows one page of a cancel reads, most of which may be terminal.
+const maxLooked = 10 * pageRows
 
 func (t *tx) cancelPage(p *page) error {
 	j, err := t.job(p.job)
@@ -69,7 +88,7 @@ func (t *tx) cancelPage(p *page) error {
 		return err
 	}
 	var ids []lease.ShardID
-	last := p.next
+	last, looked := p.next, 0
 	from := shardKey(keyShard, lease.ShardID{Job: p.job, Seq: p.next})
 	var scanErr error
 	t.g.w.Scan(from, prefixEnd(jobKey(keyShard, p.job)), func(k, v []byte) bool {
@@ -82,7 +101,8 @@ func (t *tx) cancelPage(p *page) error {
 		if !row.State.Terminal() {
 			ids = append(ids, id)
 		}
-		return len(ids) < pageRows
+		looked++
+		return len(ids) < pageRows && looked < maxLooked
 	})
 	if scanErr != nil {
 		return scanErr
@@ -99,8 +119,10 @@ func (t *tx) cancelPage(p *page) error {
 			return err
 		}
 	}
-	if p.next = last; len(ids) < pageRows {
+	if p.next = last; len(ids) < pageRows && looked < maxLooked {
 		t.pageDone()
+	} else {
+		t.pageNext()
 	}
 	return nil
 }
@@ -115,7 +137,7 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	}
 	j.Plans++
 	t.putPlan(sh.ID, base, 0)
-	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID})
+	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID, all: plan})
 	return nil
 }
 
@@ -147,6 +169,7 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 		return t.dropPlan(p, nil)
 	}
 	t.putPlan(p.plan, base, uint32(to))
+	t.pageNext()
 	return nil
 }
 
@@ -157,13 +180,15 @@ func (t *tx) dropPlan(p *page, cause error) error {
 		return err
 	}
 	t.writes[string(shardKey(keyPlan, p.plan))] = nil
+	if p.plan.Seq == 0 {
+		t.s.index.whole(j.ID)
+	}
 	j.Plans--
 	t.marked[j.ID] = true
-	if cause != nil {
+	if cause != nil && !j.Canceled {
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
-		t.s.index.marks[j.ID] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(j.ID, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})
 	}
 	t.pageDone()
@@ -190,5 +215,6 @@ func (s *Store) planOf(id lease.ShardID) (plan lease.Plan, err error) {
 			return nil, err
 		}
 	}
-	return s.planner.Accept(&j.Job, row, b, nil)
+	means, err := s.planner.Accept(&j.Job, row, b, nil)
+	return means.Plan, err
 }

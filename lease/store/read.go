@@ -77,10 +77,8 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	for sid, l := range c.s.index.leases {
-		if sid.Job == id {
-			out.Work.Running += l.work
-		}
+	if j := c.s.index.jobs[id]; j != nil {
+		out.Work.Running = j.running
 	}
 	return out, nil
 }
@@ -244,7 +242,7 @@ func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 		}
 		leases := 0
 		for id := range w.leases {
-			if actor.Sees(c.s.index.projects[id.Job]) {
+			if actor.Sees(c.s.index.project(id.Job)) {
 				leases++
 			}
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -222,10 +221,10 @@ func (c *control) Unassign(ctx context.Context, id lease.ActorID, p lease.Projec
 // They were not lost by silence, so that does not count.
 func (x *index) abandon(id lease.ActorID, in lease.Project, now time.Time) {
 	for _, l := range x.leases {
-		if l.holder.Actor != id || in != "" && x.projects[l.id.Job] != in || l.lapsed {
+		if l.holder.Actor != id || in != "" && x.project(l.id.Job) != in || l.lapsed {
 			continue
 		}
 		l.deadline, l.ran = now, false
-		heap.Push(&x.lapses, due{now, l.id, l.fence})
+		x.watch(l)
 	}
 }

@@ -243,7 +243,7 @@ func TestDigestIsNoRight(t *testing.T) {
 			t.Errorf("a result by its digest alone, named as %v: %s %v, want it missing", blobs, v.Verdict, v.Missing)
 		}
 	}
-	u := leasetest.Upload(gs[0], secret.Digest, int(secret.Bytes))
+	u := leasetest.Under(gs[0], secret.Digest, int(secret.Bytes))
 	for _, body := range []string{"", "x", strings.Repeat("x", int(secret.Bytes)), strings.Repeat("x", 1000)} {
 		if err := us.Ctl.PutBlob(t.Context(), u, strings.NewReader(body)); !errors.Is(err, lease.ErrDigest) {
 			t.Errorf("upload of other bytes: %v, want %v", err, lease.ErrDigest)
@@ -280,7 +280,7 @@ func TestBlobThroughShard(t *testing.T) {
 	g := w.Claim(1)[0]
 	d := leasetest.SoundOf(g.Shard)
 	b := leasetest.SoundBytes(g.Shard)
-	u := leasetest.Upload(g, d, len(b))
+	u := leasetest.Under(g, d, len(b))
 	forged, older := u, u
 	forged.Token, older.Fence = "0000", u.Fence-1
 	for _, c := range []struct {
@@ -358,27 +358,17 @@ func TestUploadUnderOldFence(t *testing.T) {
 	if gs := other.Claim(1); len(gs) != 1 {
 		t.Fatalf("granted %v, want what lapsed", gs)
 	}
-	err := ctl.PutBlob(t.Context(), leasetest.Upload(old, lease.DigestOf([]byte("x")), 1), strings.NewReader("x"))
+	err := ctl.PutBlob(t.Context(), leasetest.Under(old, lease.DigestOf([]byte("x")), 1), strings.NewReader("x"))
 	if !errors.Is(err, lease.ErrFenced) {
 		t.Errorf("upload: %v, want %v", err, lease.ErrFenced)
 	}
-}
-
-// aged is a blob store whose blobs came long ago.
-type aged struct {
-	*leasetest.Blobs
-	since time.Time
-}
-
-func (a *aged) List(fn func(d lease.Digest, size int64, received time.Time) bool) error {
-	return a.Blobs.List(func(d lease.Digest, size int64, _ time.Time) bool { return fn(d, size, a.since) })
 }
 
 // While the control plane is up, what was uploaded and never reported goes after a
 // day; results, inputs of open shards and fresh uploads stay.
 func TestSweep(t *testing.T) {
 	clock := leasetest.NewClock()
-	blobs := &aged{leasetest.NewBlobs(), clock.Now()}
+	blobs := aged{leasetest.NewBlobs()}
 	s, err := store.Open(store.Options{Engine: memkv.Open(), Blobs: blobs, Planner: leasetest.Planner{}, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "lost answer", "full", "unknown", "takeover", "reused"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -232,7 +232,36 @@ func (w *world) touch() {
 	w.failed("exchange", err)
 }
 
+// submitList submits a list, of which some need pages to be whole.
+func (w *world) submitList() {
+	n := 1 + w.rnd.IntN(6)
+	switch w.rnd.IntN(8) {
+	case 0:
+		n = 255 + w.rnd.IntN(4)
+	case 1:
+		n = 256 + 998 + w.rnd.IntN(4)
+	}
+	b, in := leasetest.Lines(n)
+	if w.failed("put blob", w.ctl().PutBlob(w.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: lease.DefaultProject}, bytes.NewReader(b))) {
+		return
+	}
+	id, err := w.ctl().Submit(w.Context(), lease.Submission{
+		Kind: "list", Input: in, Params: []byte(fmt.Sprintf(`{"items":%d,"reuse":%v,"distinct":"%d"}`, 1+w.rnd.IntN(3), w.rnd.IntN(3) == 0, w.rnd.IntN(5))),
+	})
+	if w.failed("submit a list", err) {
+		return
+	}
+	if _, known := w.jobs[id]; !known {
+		w.jobs[id] = false
+		w.count["list"]++
+	}
+}
+
 func (w *world) submit() {
+	if w.rnd.IntN(4) == 0 {
+		w.submitList()
+		return
+	}
 	p := leasetest.Params{Items: 1 + w.rnd.IntN(4), Distinct: fmt.Sprint(w.rnd.IntN(1000))}
 	if w.rnd.IntN(2) == 0 {
 		p.Then = 2
@@ -315,11 +344,25 @@ func (w *world) granted(p *player, g lease.Grant) {
 			w.Fatalf("shard %v granted, but its sound is not here:%s", g.Shard, w.tell(g.Shard))
 		}
 	}
+	if row.Range != (lease.Range{}) {
+		job, err := w.ctl().Job(w.Context(), g.Shard.Job)
+		if err == nil && (g.Lines == nil || g.Lines.Range != row.Range || job.Plans > 0) {
+			w.Fatalf("shard %v granted with lines %+v of a job with %d plans, it works on %+v", g.Shard, g.Lines, job.Plans, row.Range)
+		}
+	}
 	if len(g.Needs) != len(row.After) {
 		w.Fatalf("shard %v granted with %d results, it waited for %d", g.Shard, len(g.Needs), len(row.After))
 	}
 	h := &holding{Grant: g, by: p, until: p.since.Add(lease.Term)}
 	w.open[g.Shard], p.held[g.Shard] = h, h
+}
+
+// lines is what a list shard was granted with.
+func (w *world) lines(id lease.ShardID) *lease.Lines {
+	if h := w.open[id]; h != nil {
+		return h.Lines
+	}
+	return nil
 }
 
 func (w *world) row(id lease.ShardID) lease.Shard {
@@ -354,6 +397,9 @@ func (w *world) report(p *player) {
 		return
 	}
 	rep := leasetest.Done(h.Grant, fmt.Sprint(h.Shard.Seq), leasetest.SoundOf(h.Shard))
+	if h.Lines != nil {
+		rep = leasetest.Outcomes(h.Grant, "x", w.rnd.IntN(int(h.Lines.Items)+1))
+	}
 	switch w.rnd.IntN(20) {
 	case 0, 1:
 		rep = leasetest.Failed(h.Grant, lease.Retryable, "try again")
@@ -374,7 +420,7 @@ func (w *world) report(p *player) {
 
 func (w *world) upload(g lease.Grant) {
 	b := leasetest.SoundBytes(g.Shard)
-	err := w.ctl().PutBlob(w.Context(), leasetest.Upload(g, leasetest.SoundOf(g.Shard), len(b)), bytes.NewReader(b))
+	err := w.ctl().PutBlob(w.Context(), leasetest.Under(g, leasetest.SoundOf(g.Shard), len(b)), bytes.NewReader(b))
 	if errors.Is(err, lease.ErrFenced) {
 		return // taken over, or canceled
 	}
@@ -390,7 +436,7 @@ func (w *world) replay(p *player) {
 	}
 	rep := p.sent[w.rnd.IntN(len(p.sent))]
 	if w.rnd.IntN(3) == 0 {
-		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token}, "another", leasetest.SoundOf(rep.Shard))
+		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token, Lines: w.lines(rep.Shard)}, "another", leasetest.SoundOf(rep.Shard))
 	}
 	w.deliver(p, rep)
 }
@@ -459,7 +505,7 @@ func verdict(row *lease.Shard, canceled bool, rep *lease.Report, sounds bool) le
 		return lease.Stale
 	case !sounds:
 		return lease.NeedBlobs
-	case string(rep.Result) == string(leasetest.Bad(lease.Grant{}).Result):
+	case bytes.Contains(rep.Result, []byte(`"bad"`)):
 		return lease.InvalidReport
 	}
 	return lease.Accepted
@@ -633,6 +679,7 @@ func (w *world) tally() {
 		}
 		for _, r := range rows {
 			w.count["shard"]++
+			w.count["item failed"] += int(r.Result.Failed)
 			w.count[r.State.String()]++
 			if !r.From.IsZero() {
 				w.count["reused"]++

@@ -83,8 +83,14 @@ func (s *snapshot) Shards(fn func(sh lease.Shard, sum uint64, err error) bool) {
 }
 
 // Plans implements ledger.Snapshot.
-func (s *snapshot) Plans(fn func(id lease.ShardID) bool) {
-	scan(s.r, []byte{keyPlan}, func(k, _ []byte) bool { return fn(shardOfKey(k)) })
+func (s *snapshot) Plans(fn func(id lease.ShardID, err error) bool) {
+	scan(s.r, []byte{keyPlan}, func(k, v []byte) (more bool) {
+		id, err := shardOfKey(k), error(nil)
+		if id.Seq == 0 {
+			_, err = decodePlace(id.Job, v)
+		}
+		return fn(id, err)
+	})
 }
 
 // Value implements ledger.Snapshot.

@@ -83,6 +83,12 @@ func lived(t testing.TB) *leasetest.Fixture {
 	}
 	leasetest.Submit(t, ctl, leasetest.Params{Items: 3, Then: 2, Reuse: true, Distinct: "again"})
 	w.Claim(20)
+	leasetest.SubmitList(t, ctl, 7, leasetest.ListParams{Items: 3, Reuse: true})
+	for _, g := range w.Claim(2) {
+		if g.Lines != nil {
+			w.Report(leasetest.Outcomes(g, "d", 1))
+		}
+	}
 	canceled := leasetest.Submit(t, ctl, leasetest.Params{Items: 5})
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ var answers = []struct {
 	{lease.ErrInvalid, "invalid", http.StatusUnprocessableEntity, false},
 	{lease.ErrDigest, "digest", http.StatusUnprocessableEntity, false},
 	{lease.ErrKeyReused, "key_reused", http.StatusConflict, false},
+	{lease.ErrNeedBlob, "need_blob", http.StatusConflict, false},
 	{lease.ErrTwin, "twin", http.StatusConflict, false},
 	{lease.ErrFenced, "fenced", http.StatusConflict, false},
 	{lease.ErrDuplicate, "duplicate", http.StatusConflict, false},
