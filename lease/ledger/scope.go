@@ -37,18 +37,22 @@ func (v *verifier) scopeEvent(ev *lease.Event) {
 		v.add("history_gap", name, "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
 	}
 	f.last = *ev
-	switch ev.Kind {
-	case lease.EventProjectCreated, lease.EventProjectOpened, lease.EventActorAdded, lease.EventActorRotated:
-		f.off = false
-	case lease.EventProjectClosed, lease.EventActorRevoked:
-		f.off = true
-	case lease.EventAssigned:
+	switch off, turns := turns[ev.Kind]; {
+	case turns:
+		f.off = off
+	case ev.Kind == lease.EventAssigned:
 		f.projects[ev.Project] = true
-	case lease.EventUnassigned:
+	case ev.Kind == lease.EventUnassigned:
 		delete(f.projects, ev.Project)
 	default:
 		v.add("event_unreadable", name, "event %d (%s) is not one of a project or an actor", ev.Seq, ev.Kind)
 	}
+}
+
+// turns are the events after which a project is closed or an actor revoked, or not.
+var turns = map[lease.EventKind]bool{
+	lease.EventProjectCreated: false, lease.EventProjectOpened: false, lease.EventProjectClosed: true,
+	lease.EventActorAdded: false, lease.EventActorRotated: false, lease.EventActorRevoked: true,
 }
 
 // scopeRows compares the rows of projects and actors with their histories.
