@@ -126,7 +126,12 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 }
 
 func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	rq := request{method: http.MethodPost, path: "/v1/exchange", json: x, wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	if c.json {
+		rq.json = x
+	} else if rq.compact, err = wire.AppendExchange(nil, &x); err != nil {
+		return out, err
+	}
 	if err = c.call(ctx, rq, &out); err == nil && len(out.Verdicts) != len(x.Reports) {
 		return lease.Exchanged{}, fmt.Errorf("%s: %d verdicts on %d reports: %w", c.host, len(out.Verdicts), len(x.Reports), lease.ErrUnreachable)
 	}

@@ -25,6 +25,7 @@
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
+//	                                                                        (or compact)     (likewise)
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	GET  /v1/projects                any                                                     {"projects":[lease.Scope…]}
 //	POST /v1/projects                admin                                  {"project":NAME} 204
@@ -89,6 +90,27 @@
 // digest of an inline result is that of its bytes as they stand in the body:
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
+//
+// # The compact exchange
+//
+// An exchange whose Content-Type is application/vnd.macbatch.exchange says the
+// same in fewer bytes and a fraction of the time; its answer is in that form too,
+// an error is JSON as ever. The body is a byte 1, and then the fields in the order
+// of the Go types, those of Hello and Offer first:
+//
+//	number            unsigned varint in its shortest form; a signed one as its
+//	                  64 bits of two's complement
+//	true, false       a byte 1 or 0
+//	text, JSON value  its length, then its bytes; an absent value has length 0
+//	digest            32 bytes
+//	job               8 bytes, big-endian: epoch and counter, 4 each
+//	shard             its job, then its number
+//	list              its length, then its entries; per_kind is a list of kind and
+//	                  number, its kinds ascending
+//	lines             0, or 1 and its fields
+//
+// It is read as strictly: text must be UTF-8, a JSON value valid as in a JSON
+// body and without white space between its tokens, and nothing may follow.
 //
 // # Errors
 //

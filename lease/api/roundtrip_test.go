@@ -18,6 +18,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/api"
+	"macbatch/lease/wire"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -74,6 +75,12 @@ var operations = []struct {
 	}, []any{lease.ShardID{}, uint64(0), 7}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		if far, ok := c.(*api.Client); ok {
+			c = api.SpeakJSON(far)
+		}
+		return c.Exchange(ctx, exchange)
+	}, []any{exchange}},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
@@ -134,6 +141,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(&r.out, "> %s %s %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"))
+	if req.Header.Get("Content-Type") == wire.ExchangeType { // readable in the golden file
+		body, answer = fmt.Appendf(nil, "%q", body), fmt.Appendf(nil, "%q", answer)
+	}
 	for _, line := range []string{string(body), fmt.Sprintf("< %d %s", resp.StatusCode, resp.Header.Get("Content-Type")), string(answer)} {
 		if line != "" {
 			r.out.WriteString(line + "\n")

@@ -190,11 +190,21 @@ func (c *call) verify(r *http.Request) (any, error) {
 
 func (c *call) exchange(r *http.Request) (any, error) {
 	var x lease.Exchange
-	if err := c.decode(r, MaxBody, &x); err != nil {
+	compact := r.Header.Get("Content-Type") == wire.ExchangeType
+	var err error
+	if compact {
+		err = c.decodeBody(r, MaxBody, func(body io.Reader) error { return wire.ReadExchange(body, MaxBody, &x) })
+	} else {
+		err = c.decode(r, MaxBody, &x)
+	}
+	if err != nil {
 		return nil, err
 	}
 	x.Wait = min(max(x.Wait, 0), lease.MaxWait)
 	out, err := c.control.Exchange(r.Context(), x)
+	if err == nil && compact {
+		wire.WriteExchanged(c.w, &out)
+	}
 	return out, err
 }
 
@@ -305,17 +315,22 @@ func (c *call) stream(r *http.Request, from io.Reader, size int64) {
 
 // decode reads a request's JSON body of at most limit bytes.
 func (c *call) decode(r *http.Request, limit int64, into any) error {
-	if err := parseQuery(r).err; err != nil {
-		return err
-	}
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || t != "application/json" {
 		return fmt.Errorf("content type %.100q is not application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
 	}
+	return c.decodeBody(r, limit, func(body io.Reader) error { return wire.Decode(body, limit, into) })
+}
+
+// decodeBody reads a request's body of at most limit bytes.
+func (c *call) decodeBody(r *http.Request, limit int64, read func(io.Reader) error) error {
+	if err := parseQuery(r).err; err != nil {
+		return err
+	}
 	if r.ContentLength > limit {
 		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, limit, lease.ErrTooLarge)
 	}
-	err = wire.Decode(c.body, limit, into)
+	err := read(c.body)
 	if err != nil && c.body.broken() != nil {
 		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
 	}
