@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,10 +40,11 @@ func (s scene) absent() scene {
 	return s
 }
 
-// rename makes a text about what is absent one about what is there.
+// rename makes an answer about what is absent one about what is there.
 func (s scene) rename(text string) string {
 	a := s.absent()
-	return strings.NewReplacer(a.job.String(), s.job.String(), a.list.Job.String(), s.list.Job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
+	binary := func(id lease.JobID) string { return string(binary.BigEndian.AppendUint64(nil, uint64(id))) }
+	return strings.NewReplacer(binary(a.job), binary(s.job), a.job.String(), s.job.String(), a.list.Job.String(), s.list.Job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
 }
 
 func (s scene) hello() lease.Hello {
