@@ -43,8 +43,8 @@ func (s scene) absent() scene {
 // rename makes an answer about what is absent one about what is there.
 func (s scene) rename(text string) string {
 	a := s.absent()
-	binary := func(id lease.JobID) string { return string(binary.BigEndian.AppendUint64(nil, uint64(id))) }
-	return strings.NewReplacer(binary(a.job), binary(s.job), a.job.String(), s.job.String(), a.list.Job.String(), s.list.Job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
+	raw := func(id lease.JobID) string { return string(binary.BigEndian.AppendUint64(nil, uint64(id))) }
+	return strings.NewReplacer(raw(a.job), raw(s.job), a.job.String(), s.job.String(), a.list.Job.String(), s.list.Job.String(), string(a.project), string(s.project), string(a.actor), string(s.actor)).Replace(text)
 }
 
 func (s scene) hello() lease.Hello {
