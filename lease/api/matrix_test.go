@@ -76,6 +76,22 @@ var matrix = []struct {
 	{"POST /v1/jobs/{job}/cancel", "Cancel", "204 204 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return c.Cancel(ctx, s.job, "")
 	}},
+	{"POST /v1/jobs/{job}/retry", "Retry", "200 200 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Retry(ctx, s.job, lease.Selection{}, 0)
+		return err
+	}},
+	{"POST /v1/pause", "Pause", "204 204 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Pause(ctx, lease.Target{Job: s.job}, "", 0)
+	}},
+	{"POST /v1/pause", "Pause", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Pause(ctx, lease.Target{Kind: leasetest.Work}, "", 0)
+	}},
+	{"POST /v1/resume", "Resume", "204 204 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Resume(ctx, lease.Target{Job: s.job}, "")
+	}},
+	{"POST /v1/resume", "Resume", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Resume(ctx, lease.Target{Kind: leasetest.Work}, "")
+	}},
 	{"GET /v1/jobs/{job}/shards", "Shards", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Shards(ctx, s.job, 0, 9, true))
 	}},

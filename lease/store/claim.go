@@ -75,7 +75,7 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 		}
 	}
 	if x.Max > 0 {
-		err = t.claim(t.s.scope.Load().claimant(actor), &x, &out)
+		err = t.claim(actor, &x, &out)
 	}
 	return out, err
 }
@@ -87,6 +87,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
+	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}
 	for k, n := range x.PerKind {
 		left[k] = n
@@ -216,7 +217,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0 && actor.Sees(t.s.index.project(id.Job)):
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled && actor.Sees(t.s.index.project(id.Job)):
 			again = append(again, id)
 		}
 	}
@@ -292,7 +293,7 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
 		l := tk.line
-		if !l.hidden && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
+		if !l.hidden && !ix.stops.paused(l.need.Kind) && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
 			best, ok = tk, true
 		}
 		return !ok
