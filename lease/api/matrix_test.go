@@ -40,7 +40,7 @@ func (s scene) absent() scene {
 	return s
 }
 
-// rename makes a text about what is absent one about what is there.
+// rename makes an answer about what is absent one about what is there.
 func (s scene) rename(text string) string {
 	a := s.absent()
 	return strings.NewReplacer(

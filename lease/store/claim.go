@@ -75,7 +75,7 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 		}
 	}
 	if x.Max > 0 {
-		err = t.claim(t.s.scope.Load().claimant(actor), &x, &out)
+		err = t.claim(actor, &x, &out)
 	}
 	return out, err
 }
@@ -87,6 +87,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
+	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}
 	for k, n := range x.PerKind {
 		left[k] = n

@@ -131,6 +131,9 @@ func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uin
 	if err != nil {
 		return out, err
 	}
+	if err := actor.s.open(j.Project); err != nil {
+		return out, err
+	}
 	if early || j.canceling() || j.Canceled && slices.ContainsFunc(t.s.paging, func(p *page) bool { return p.job == id }) {
 		*open = j.Shards.Open()
 		return out, errCanceling

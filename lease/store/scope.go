@@ -216,11 +216,15 @@ func (t *tx) adopt() (err error) {
 
 // enter tells why the actor must not bring new work into a project, or nil.
 func (c *control) enter(p lease.Project) error {
-	scope := c.s.scope.Load()
-	switch {
-	case !c.actor.Sees(p) || scope.projects[p] == nil:
+	if !c.actor.Sees(p) || c.s.scope.Load().projects[p] == nil {
 		return fmt.Errorf("project %q: %w", p, lease.ErrNotFound)
-	case !scope.open(p):
+	}
+	return c.s.open(p)
+}
+
+// open tells that a project takes no new work, or nil.
+func (s *Store) open(p lease.Project) error {
+	if !s.scope.Load().open(p) {
 		return fmt.Errorf("project %q is closed: %w", p, lease.ErrNotAllowed)
 	}
 	return nil
