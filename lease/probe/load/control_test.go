@@ -95,17 +95,6 @@ func serve(r role) (err error) {
 	if err := s.SetActor(lease.Actor{ID: "admin", Role: lease.Admin}, hash); err != nil {
 		return err
 	}
-	if r.Pprof != "" {
-		f, err := os.Create(r.Pprof)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -118,6 +107,19 @@ func serve(r role) (err error) {
 	go func() { ended <- s.Run(ctx) }()
 	fmt.Printf("http://%s %s\n", l.Addr(), token)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "profile" { // of all that follows
+			f, err := os.Create(r.Pprof)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := pprof.StartCPUProfile(f); err != nil {
+				return err
+			}
+			defer pprof.StopCPUProfile()
+			fmt.Println("profiling")
+			continue
+		}
 		if in.Text() == "verify" {
 			problems, err := s.As(lease.Actor{ID: "admin", Role: lease.Admin}).Verify(ctx)
 			fmt.Println(len(problems), err)
