@@ -16,6 +16,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/api"
 	"macbatch/lease/blob"
+	"macbatch/lease/heap"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/store"
 )
@@ -103,6 +104,7 @@ func serve(r role) (err error) {
 	go server.Serve(l) //nolint:errcheck // it ends with the process
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	go heap.Run(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	fmt.Printf("http://%s %s\n", l.Addr(), token)
