@@ -17,6 +17,13 @@
 //	GET  /v1/jobs                    reader            before=JOB limit=N                    {"jobs":[lease.Job…]}
 //	GET  /v1/jobs/JOB                reader                                                  lease.Job
 //	POST /v1/jobs/JOB/cancel         submitter                              {"reason":TEXT}  204
+//	POST /v1/jobs/JOB/retry          submitter                              lease.Selection, lease.Retried
+//	                                                                        "after":N
+//	POST /v1/pause                   submitter; admin                       {TARGET,          204
+//	                                 for kind and all                       "reason":TEXT,
+//	                                                                        "for_ns":N}
+//	POST /v1/resume                  as for pause                           {TARGET,          204
+//	                                                                        "reason":TEXT}
 //	GET  /v1/jobs/JOB/shards         reader            after=N limit=N      -                {"shards":[lease.Shard…]}
 //	                                                   results=1
 //	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
@@ -37,7 +44,7 @@
 //
 // The bodies are the JSON of the Go types named. A job's id is text such as
 // "htb2k-1", a shard's "htb2k-1/3", a fence a decimal number as text, a digest 64
-// hexadecimal digits, an instant RFC 3339 text, a duration (…_ns) an integer of
+// hexadecimal digits, TARGET one of "job":JOB, "kind":KIND and "all":true, an instant RFC 3339 text, a duration (…_ns) an integer of
 // nanoseconds. Lists may hold fewer rows than the limit: a page is the last one
 // when it is empty.
 //

@@ -50,6 +50,18 @@ var operations = []struct {
 	{"POST /v1/jobs/{job}/cancel", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Cancel(ctx, jobID, "no \"need\"")
 	}, []any{jobID, "no \"need\""}},
+	{"POST /v1/jobs/{job}/retry", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Retry(ctx, jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, 1<<32-1)
+	}, []any{jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, uint32(1<<32 - 1)}},
+	{"POST /v1/pause", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{Job: jobID}, "hot", time.Hour)
+	}, []any{lease.Target{Job: jobID}, "hot", time.Hour}},
+	{"POST /v1/pause", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{All: true}, "", 0)
+	}, []any{lease.Target{All: true}, "", time.Duration(0)}},
+	{"POST /v1/resume", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Resume(ctx, lease.Target{Kind: "ocr"}, "cool")
+	}, []any{lease.Target{Kind: "ocr"}, "cool"}},
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 1<<32-1, 7, true)
 	}, []any{jobID, uint32(1<<32 - 1), 7, true}},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
@@ -45,6 +46,9 @@ var routes = []route{
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
 	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
+	{Route{"POST", "/v1/jobs/{job}/retry", submitter, true}, (*call).retry},
+	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
+	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
 	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
@@ -73,6 +77,19 @@ type (
 	}
 	cancellation struct {
 		Reason string `json:"reason"`
+	}
+	retrying struct {
+		lease.Selection
+		After uint32 `json:"after,omitempty"`
+	}
+	pausing struct {
+		lease.Target
+		Reason string        `json:"reason,omitempty"`
+		For    time.Duration `json:"for_ns,omitempty"`
+	}
+	resuming struct {
+		lease.Target
+		Reason string `json:"reason,omitempty"`
 	}
 	jobList struct {
 		Jobs []lease.Job `json:"jobs"`
@@ -135,6 +152,35 @@ func (c *call) cancel(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, c.control.Cancel(r.Context(), id, why.Reason)
+}
+
+func (c *call) retry(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	var what retrying
+	if err := c.decode(r, maxSmall, &what); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Retry(r.Context(), id, what.Selection, what.After)
+	return out, err
+}
+
+func (c *call) pause(r *http.Request) (any, error) {
+	var p pausing
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Pause(r.Context(), p.Target, p.Reason, p.For)
+}
+
+func (c *call) resume(r *http.Request) (any, error) {
+	var p resuming
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Resume(r.Context(), p.Target, p.Reason)
 }
 
 func (c *call) shards(r *http.Request) (any, error) {
