@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	room   = 160 << 20       // bytes a heap may take, unless more of it lives
+	room   = 100 << 20       // bytes a heap may take, unless more of it lives
 	look   = 5 * time.Second // between two looks
 	quiet  = 256 << 10       // bytes allocated between two looks by a process that is idle
 	growth = 400             // percent of what lives, below room

@@ -98,7 +98,7 @@ func (g *group) begin(s *Store, now time.Time) *tx {
 }
 
 // maxSpare bounds, in shards, what is kept of one command for the next.
-const maxSpare = 4 * lease.MaxGrants
+const maxSpare = 2 * lease.MaxGrants
 
 // end gives what the command used to the next one. Nothing of it may be in use.
 func (t *tx) end() {
@@ -106,6 +106,9 @@ func (t *tx) end() {
 		return
 	}
 	for _, sh := range t.shards {
+		if len(t.unused) == maxSpare {
+			break
+		}
 		*sh = shardTx{}
 		t.unused = append(t.unused, sh)
 	}

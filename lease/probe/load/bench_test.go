@@ -230,7 +230,7 @@ func (b *bench) fill(p *plane, n, classes int) {
 }
 
 // idle is how long memory is given back before it is looked at.
-const idle = 10 * time.Second
+const idle = 20 * time.Second
 
 // depth compares claims with few and with many shards ready.
 func (b *bench) depth() {
