@@ -73,3 +73,43 @@ func follow(t testing.TB, ctl lease.Control, id lease.JobID, want func(*lease.Jo
 		}
 	}
 }
+
+// TestKilledWhileCutting: a control process that is killed while it cuts a list
+// into shards goes on where it stopped.
+func TestKilledWhileCutting(t *testing.T) {
+	const n = 60_000
+	dir := t.TempDir()
+	p := control(t, dir, 0)
+	ctl := dialPlane(t, p)
+	input := bytes.Repeat([]byte("one of many\n"), n)
+	in := lease.Input{Digest: lease.DigestOf(input), Bytes: int64(len(input))}
+	if err := ctl.PutBlob(t.Context(), in.Digest, in.Bytes, bytes.NewReader(input)); err != nil {
+		t.Fatal(err)
+	}
+	id, err := ctl.Submit(t.Context(), lease.Submission{Kind: "list", Params: []byte(`{"items":1}`), Input: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, last := 0, uint64(0)
+	for j := (lease.Job{Plans: 1}); j.Plans > 0 && cut < 3; {
+		j = follow(t, ctl, id, func(j *lease.Job) bool { return j.Items.Total > last+2000 || j.Plans == 0 })
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Wait() // it was killed
+		if last = j.Items.Total; j.Plans > 0 {
+			cut++
+		}
+		p = control(t, dir, 0)
+		ctl = dialPlane(t, p)
+		if j := follow(t, ctl, id, func(*lease.Job) bool { return true }); j.Items.Total < last {
+			t.Fatalf("%d items after a kill, %d before", j.Items.Total, last)
+		}
+	}
+	j := follow(t, ctl, id, func(j *lease.Job) bool { return j.Plans == 0 })
+	if j.Items.Total != n || j.Shards.Ready != n || cut == 0 {
+		t.Fatalf("job %+v, killed %d times before it was whole; want it killed, and %d items", j, cut, n)
+	}
+	p.verify(t)
+	p.end(t)
+}
