@@ -586,6 +586,7 @@ func (w *world) cancel() {
 		if w.failed("job", err) || job.State.Terminal() {
 			continue
 		}
+		delete(w.paused, lease.Target{Job: id}) // a cancel ends the pause too
 		if !w.failed("cancel", w.ctl().Cancel(w.Context(), id, "enough")) {
 			w.jobs[id] = true
 			w.count["cancel"]++
