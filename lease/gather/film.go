@@ -17,7 +17,7 @@ import (
 	"macbatch/transcribe"
 )
 
-// film is the shards of one item, as a pass met them.
+// film is the shards of one item that its outputs are made from.
 type film struct {
 	transcode *lease.Shard
 	parts     []*lease.Shard
@@ -25,18 +25,14 @@ type film struct {
 	open      bool
 }
 
-// add keeps of a shard what is needed: there may be a great many.
 func (f *film) add(s *lease.Shard) {
 	f.open = f.open || !s.State.Terminal()
-	s.Next, s.Inputs, s.After = nil, nil, nil
 	switch s.Need.Kind {
 	case pipeline.Transcode:
 		f.transcode = s
 	case pipeline.Transcribe:
-		s.Payload = nil
 		f.parts = append(f.parts, s)
 	case pipeline.Summarize:
-		s.Payload = nil
 		f.summary = s
 	}
 }
