@@ -79,6 +79,7 @@ const (
 type parameters interface {
 	check() error
 	model() *ModelParams
+	Need() string     // what a worker must offer
 	repeatable() bool // the same input gives the same value
 }
 
@@ -98,7 +99,7 @@ func check[T any, P interface {
 	// A result of one digest is none for another: with a model that is not pinned
 	// nobody can tell whether an earlier result is what this job would get.
 	pinned := m.Model == "" || m.Digest != ""
-	return m.Need(), p.repeatable() && pinned && !m.Fresh && !m.Batch, nil
+	return p.Need(), p.repeatable() && pinned && !m.Fresh && !m.Batch, nil
 }
 
 func (m *ModelParams) model() *ModelParams { return m }
@@ -199,6 +200,17 @@ func (p *ClassifyParams) check() error {
 	}
 	return CheckTemplate(p.Prompt)
 }
+
+// Need is the model, or the language that tesseract must know.
+func (p *OCRParams) Need() string {
+	if p.Model != "" || p.Language == "" || strings.Contains(p.Language, "+") {
+		return p.ModelParams.Need()
+	}
+	return TesseractNeed(p.Language)
+}
+
+// TesseractNeed is what a worker offers whose tesseract knows a language.
+func TesseractNeed(language string) string { return "tesseract:" + language }
 
 func (p *OCRParams) check() error {
 	if p.Batch {
