@@ -46,6 +46,20 @@ type Control interface {
 	// Cancel ends a job. Once it returned nil nothing of the job turns done.
 	Cancel(ctx context.Context, id JobID, reason string) error
 
+	// Pause stops grants for d, or until Resume when d is 0: at once, while what is
+	// leased goes on and is accepted. Pausing again replaces reason and duration.
+	// All but a job's pause are the admin's. ErrNotAllowed: the job has ended.
+	Pause(ctx context.Context, of Target, reason string, d time.Duration) error
+
+	// Resume ends a pause. There need not be one.
+	Resume(ctx context.Context, of Target, reason string) error
+
+	// Retry adds shards that do again what is selected, one page at a time: the
+	// shards above after, up to what one commit should hold; call it again with
+	// the Next it returns. What ended stays as it ended. Asking again while the
+	// new shards are open adds nothing.
+	Retry(ctx context.Context, id JobID, what Selection, after uint32) (Retried, error)
+
 	// Shards pages through a job's shards by number, those above after. With
 	// results, small results come along inline.
 	Shards(ctx context.Context, id JobID, after uint32, limit int, results bool) ([]Shard, error)
@@ -108,7 +122,9 @@ type Job struct {
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
+	Pause     Pause           `json:"pause,omitzero"`     // of the job itself
 	Shards    Counts          `json:"shards"`
+	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
 	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
@@ -148,9 +164,11 @@ func (j *Job) Derive() JobState {
 	switch {
 	case j.Canceled:
 		return JobCanceled
+	case (j.Shards.Open() > 0 || j.Plans > 0) && !j.Pause.IsZero():
+		return JobPaused
 	case j.Shards.Open() > 0 || j.Plans > 0:
 		return JobRunning
-	case j.Shards.Failed == 0 && j.Items.Failed == 0:
+	case j.Shards.Failed == j.Old.Failed && j.Shards.Canceled == j.Old.Canceled && j.Items.Failed == 0:
 		return JobDone
 	case j.Items.Done > 0:
 		return JobPartial

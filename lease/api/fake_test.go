@@ -61,7 +61,7 @@ func (f *fake) Submit(_ context.Context, s lease.Submission) (lease.JobID, error
 
 func (f *fake) Job(_ context.Context, id lease.JobID) (lease.Job, error) {
 	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Input: lease.Input{Digest: abc, Bytes: 3}, Actor: "ann", Submitted: instant,
-		State: lease.JobRunning, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
+		State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
 }
 
 func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
@@ -71,6 +71,18 @@ func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease
 
 func (f *fake) Cancel(_ context.Context, id lease.JobID, reason string) error {
 	return f.note(id, reason)
+}
+
+func (f *fake) Retry(_ context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return lease.Retried{Added: 3, Found: 2, Busy: 1, Next: 9}, f.note(id, what, after)
+}
+
+func (f *fake) Pause(_ context.Context, of lease.Target, reason string, d time.Duration) error {
+	return f.note(of, reason, d)
+}
+
+func (f *fake) Resume(_ context.Context, of lease.Target, reason string) error {
+	return f.note(of, reason)
 }
 
 func (f *fake) Shards(_ context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {

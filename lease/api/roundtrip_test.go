@@ -18,6 +18,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/api"
+	"macbatch/lease/wire"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -49,6 +50,18 @@ var operations = []struct {
 	{"POST /v1/jobs/{job}/cancel", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Cancel(ctx, jobID, "no \"need\"")
 	}, []any{jobID, "no \"need\""}},
+	{"POST /v1/jobs/{job}/retry", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Retry(ctx, jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, 1<<32-1)
+	}, []any{jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, uint32(1<<32 - 1)}},
+	{"POST /v1/pause", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{Job: jobID}, "hot", time.Hour)
+	}, []any{lease.Target{Job: jobID}, "hot", time.Hour}},
+	{"POST /v1/pause", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{All: true}, "", 0)
+	}, []any{lease.Target{All: true}, "", time.Duration(0)}},
+	{"POST /v1/resume", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Resume(ctx, lease.Target{Kind: "ocr"}, "cool")
+	}, []any{lease.Target{Kind: "ocr"}, "cool"}},
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 1<<32-1, 7, true)
 	}, []any{jobID, uint32(1<<32 - 1), 7, true}},
@@ -72,6 +85,12 @@ var operations = []struct {
 	}, []any{lease.ShardID{}, uint64(0), 7}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		if far, ok := c.(*api.Client); ok {
+			c = api.SpeakJSON(far)
+		}
+		return c.Exchange(ctx, exchange)
+	}, []any{exchange}},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
@@ -117,6 +136,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(&r.out, "> %s %s %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"))
+	if req.Header.Get("Content-Type") == wire.ExchangeType { // readable in the golden file
+		body, answer = fmt.Appendf(nil, "%q", body), fmt.Appendf(nil, "%q", answer)
+	}
 	for _, line := range []string{string(body), fmt.Sprintf("< %d %s", resp.StatusCode, resp.Header.Get("Content-Type")), string(answer)} {
 		if line != "" {
 			r.out.WriteString(line + "\n")

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
@@ -45,6 +46,9 @@ var routes = []route{
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
 	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
+	{Route{"POST", "/v1/jobs/{job}/retry", submitter, true}, (*call).retry},
+	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
+	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
 	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
@@ -73,6 +77,19 @@ type (
 	}
 	cancellation struct {
 		Reason string `json:"reason"`
+	}
+	retrying struct {
+		lease.Selection
+		After uint32 `json:"after,omitempty"`
+	}
+	pausing struct {
+		lease.Target
+		Reason string        `json:"reason,omitempty"`
+		For    time.Duration `json:"for_ns,omitempty"`
+	}
+	resuming struct {
+		lease.Target
+		Reason string `json:"reason,omitempty"`
 	}
 	jobList struct {
 		Jobs []lease.Job `json:"jobs"`
@@ -137,6 +154,35 @@ func (c *call) cancel(r *http.Request) (any, error) {
 	return nil, c.control.Cancel(r.Context(), id, why.Reason)
 }
 
+func (c *call) retry(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	var what retrying
+	if err := c.decode(r, maxSmall, &what); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Retry(r.Context(), id, what.Selection, what.After)
+	return out, err
+}
+
+func (c *call) pause(r *http.Request) (any, error) {
+	var p pausing
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Pause(r.Context(), p.Target, p.Reason, p.For)
+}
+
+func (c *call) resume(r *http.Request) (any, error) {
+	var p resuming
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Resume(r.Context(), p.Target, p.Reason)
+}
+
 func (c *call) shards(r *http.Request) (any, error) {
 	id, err := lease.ParseJobID(r.PathValue("job"))
 	q := parseQuery(r, "after", "limit", "results")
@@ -190,11 +236,21 @@ func (c *call) verify(r *http.Request) (any, error) {
 
 func (c *call) exchange(r *http.Request) (any, error) {
 	var x lease.Exchange
-	if err := c.decode(r, MaxBody, &x); err != nil {
+	compact := r.Header.Get("Content-Type") == wire.ExchangeType
+	var err error
+	if compact {
+		err = c.decodeBody(r, MaxBody, func(body io.Reader) error { return wire.ReadExchange(body, MaxBody, &x) })
+	} else {
+		err = c.decode(r, MaxBody, &x)
+	}
+	if err != nil {
 		return nil, err
 	}
 	x.Wait = min(max(x.Wait, 0), lease.MaxWait)
 	out, err := c.control.Exchange(r.Context(), x)
+	if err == nil && compact {
+		wire.WriteExchanged(c.w, &out)
+	}
 	return out, err
 }
 
@@ -278,17 +334,22 @@ func (c *call) stream(r *http.Request, from io.Reader, size int64) {
 
 // decode reads a request's JSON body of at most limit bytes.
 func (c *call) decode(r *http.Request, limit int64, into any) error {
-	if err := parseQuery(r).err; err != nil {
-		return err
-	}
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || t != "application/json" {
 		return fmt.Errorf("content type %.100q is not application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
 	}
+	return c.decodeBody(r, limit, func(body io.Reader) error { return wire.Decode(body, limit, into) })
+}
+
+// decodeBody reads a request's body of at most limit bytes.
+func (c *call) decodeBody(r *http.Request, limit int64, read func(io.Reader) error) error {
+	if err := parseQuery(r).err; err != nil {
+		return err
+	}
 	if r.ContentLength > limit {
 		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, limit, lease.ErrTooLarge)
 	}
-	err = wire.Decode(c.body, limit, into)
+	err := read(c.body)
 	if err != nil && c.body.broken() != nil {
 		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
 	}

@@ -3,6 +3,7 @@ package leasetest
 import (
 	"context"
 	"io"
+	"time"
 
 	"macbatch/lease"
 )
@@ -29,6 +30,18 @@ func (n near) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.
 
 func (n near) Cancel(ctx context.Context, id lease.JobID, reason string) error {
 	return n.ctl().Cancel(ctx, id, reason)
+}
+
+func (n near) Retry(ctx context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return n.ctl().Retry(ctx, id, what, after)
+}
+
+func (n near) Pause(ctx context.Context, of lease.Target, reason string, d time.Duration) error {
+	return n.ctl().Pause(ctx, of, reason, d)
+}
+
+func (n near) Resume(ctx context.Context, of lease.Target, reason string) error {
+	return n.ctl().Resume(ctx, of, reason)
 }
 
 func (n near) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {

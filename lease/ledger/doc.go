@@ -28,4 +28,6 @@
 //	input_missing             a list job without its input
 //	input_not_covered         a list job whose shards leave out some of its input
 //	shard_without_job         a shard whose job is not there
+//	successor_disagrees       a shard that supersedes others by its row or by what is noted only
+//	pause_disagrees           a kind that is paused by its row or by its events only
 package ledger

@@ -31,6 +31,15 @@ type Snapshot interface {
 	// Shards calls fn for each shard with the sum of its row, or what keeps it from being read.
 	Shards(fn func(s lease.Shard, sum uint64, err error) bool)
 
+	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
+	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
+
+	// Successor returns the number of the shard that is noted to supersede id; 0: none.
+	Successor(id lease.ShardID) uint32
+
+	// Successors returns how many are noted.
+	Successors() int
+
 	// Plans calls fn for each result whose shards are still being added, and for
 	// each job (number 0) whose input is still being cut; err says that its mark
 	// cannot be read.
@@ -53,6 +62,7 @@ type fold struct {
 	failures uint16
 	lapses   uint16
 	canceled bool
+	paused   bool
 	seen     bool // its row was met
 }
 
@@ -61,11 +71,13 @@ type verifier struct {
 	problems []lease.Problem
 	shards   map[lease.ShardID]*fold // jobs have Seq 0
 	jobs     map[lease.JobID]*recount
+	pauses   map[lease.Kind]lease.Event // of kinds, and of everything: how each began
 }
 
 // recount is a job's counters as its shards add them up.
 type recount struct {
 	shards      lease.Counts
+	old         lease.Counts // of these: superseded
 	items, work lease.Progress
 	plans       uint32
 	next        uint32
@@ -74,7 +86,7 @@ type recount struct {
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}}
+	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, pauses: map[lease.Kind]lease.Event{}}
 	v.ledger()
 	s.Plans(func(id lease.ShardID, err error) bool {
 		if err != nil {
@@ -85,6 +97,7 @@ func Verify(s Snapshot) ([]lease.Problem, error) {
 	})
 	v.rows()
 	v.jobRows()
+	v.pauseRows()
 	for id, f := range v.shards {
 		if !f.seen && (id != lease.ShardID{}) {
 			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
@@ -160,10 +173,28 @@ func (v *verifier) event(ev *lease.Event) {
 		v.add("history_gap", subject(id), "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
 	}
 	f.last = *ev
-	if id.Seq != 0 {
+	switch {
+	case id.Seq != 0:
 		v.shardEvent(id, f, ev)
-	} else if ev.Kind == lease.EventCanceled {
-		f.canceled = true
+	case id.Job != 0:
+		f.jobEvent(ev)
+	case ev.Kind == lease.EventPaused:
+		v.pauses[ev.What] = *ev
+	case ev.Kind == lease.EventResumed:
+		delete(v.pauses, ev.What)
+	}
+}
+
+func (f *fold) jobEvent(ev *lease.Event) {
+	switch {
+	case ev.Kind == lease.EventCanceled:
+		f.canceled, f.paused = true, false
+	case ev.Kind == lease.EventRetried:
+		f.canceled = false
+	case ev.Kind == lease.EventPaused:
+		f.paused = true
+	case ev.Kind == lease.EventResumed:
+		f.paused = false
 	}
 }
 
@@ -207,13 +238,14 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }
 
 // rows compares each shard's row with its history and adds it to its job's counts.
 func (v *verifier) rows() {
+	superseded := 0
 	v.snap.Shards(func(s lease.Shard, sum uint64, err error) bool {
 		c := v.recount(s.ID.Job)
 		c.next = max(c.next, s.ID.Seq+1)
@@ -231,9 +263,18 @@ func (v *verifier) rows() {
 		}
 		v.row(&s, f, sum)
 		v.result(&s)
-		c.count(&s)
+		c.count(&s, v.snap.Successor(s.ID) != 0)
+		for _, old := range s.Supersedes {
+			if by := v.snap.Successor(lease.ShardID{Job: s.ID.Job, Seq: old}); by != s.ID.Seq {
+				v.add("successor_disagrees", s.ID.String(), "the row supersedes number %d, which is noted to be superseded by %d", old, by)
+			}
+			superseded++
+		}
 		return true
 	})
+	if n := v.snap.Successors(); n != superseded {
+		v.add("successor_disagrees", "ledger", "%d shards are noted to be superseded, %d are", n, superseded)
+	}
 }
 
 // ends are the events that end a shard, and the state they leave it in.
@@ -307,12 +348,18 @@ func (v *verifier) input(j *lease.Job) {
 	}
 }
 
-func (c *recount) count(s *lease.Shard) {
+// count adds a shard. One that was superseded counts as a shard and no more: items
+// and work are those of the newest generation.
+func (c *recount) count(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
-	c.items.Total += uint64(s.Opens)
 	if s.Range.From == c.cut { // a range that comes again adds nothing
 		c.cut = max(c.cut, s.Range.To)
 	}
+	if superseded {
+		*c.old.Of(s.State)++
+		return
+	}
+	c.items.Total += uint64(s.Opens)
 	if s.Planned > 0 {
 		return
 	}
@@ -346,12 +393,12 @@ func (v *verifier) jobRows() {
 		case f == nil:
 			v.add("no_creation_event", id, "the job has no events")
 			return true
-		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled:
+		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled || j.Pause.IsZero() == f.paused:
 			v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
 		}
 		c := v.recount(j.ID)
-		if c.shards != j.Shards || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
-			v.add("counts_disagree", id, "the job counts %+v with %d plans and next shard %d, its shards add up to %+v, %d and %d", j.Shards, j.Plans, next, c.shards, c.plans, c.next)
+		if c.shards != j.Shards || c.old != j.Old || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
+			v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, c.plans, c.next)
 		}
 		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
 			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
@@ -366,5 +413,25 @@ func (v *verifier) jobRows() {
 		if !seen[id] {
 			v.add("shard_without_job", id.String(), "%d shards, but no job", v.jobs[id].next-1)
 		}
+	}
+}
+
+// pauseRows compares what is paused beside jobs with the store's own events.
+func (v *verifier) pauseRows() {
+	v.snap.Pauses(func(p lease.Pause, sum uint64, err error) bool {
+		began, ok := v.pauses[p.Kind]
+		delete(v.pauses, p.Kind)
+		switch {
+		case err != nil:
+			v.add("row_unreadable", p.Target.String(), "%v", err)
+		case !ok:
+			v.add("pause_disagrees", p.Target.String(), "the row says that it is paused, its events do not")
+		case sum != began.Sum:
+			v.add("row_edited", p.Target.String(), "its bytes are not those that event %d left", began.Seq)
+		}
+		return true
+	})
+	for kind, ev := range v.pauses {
+		v.add("pause_disagrees", lease.Target{Kind: kind, All: kind == ""}.String(), "event %d paused it, but there is no row", ev.Seq)
 	}
 }

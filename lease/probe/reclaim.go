@@ -28,10 +28,12 @@ func reclaim(ctx context.Context, o Options, r *Report) error {
 	if err := s.early(ctx); err != nil {
 		return err
 	}
+	// Terms begin anew while the next one starts: when is not known exactly, but
+	// not before the kill.
+	restarted := time.Now()
 	if err := s.killPlane(); err != nil {
 		return err
 	}
-	restarted := time.Now()
 	if err := s.early(ctx); err != nil {
 		return err
 	}

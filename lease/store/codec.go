@@ -34,6 +34,8 @@ const (
 	keyKey   = 'k' // + project, 0, idempotency key
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
+	keyPause = 'z' // + kind; nothing: of everything
+	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -142,6 +144,11 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	e.uint(s.Last)
 	e.span(s.Range)
 	e.uint(uint64(s.Result.Failed))
+	e.uint(uint64(s.First))
+	e.uint(uint64(s.Parent))
+	e.uint(uint64(s.Generation))
+	e.uints(s.Supersedes)
+	e.bool(s.Fresh)
 	return e.b
 }
 
@@ -196,6 +203,8 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 	s.Events, s.Last = d.uint32(), d.uint()
 	if v >= 2 {
 		s.Range, s.Result.Failed = d.span(), d.uint32()
+		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
+		s.Supersedes, s.Fresh = d.uints(), d.bool()
 	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
@@ -228,6 +237,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.digest(j.Input.Digest)
 	e.uint(uint64(j.Input.Bytes))
 	e.digest(j.Reuse)
+	e.pause(&j.Pause)
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -239,6 +249,9 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 		e.uint(p.Failed)
 	}
 	e.uint(uint64(j.NextSeq))
+	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
+		e.uint(uint64(*j.Old.Of(s)))
+	}
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -255,6 +268,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	j.Events, j.Last = d.uint32(), d.uint()
 	if v >= 2 {
 		j.Input, j.Reuse = lease.Input{Digest: d.digest(), Bytes: int64(d.uint())}, d.digest()
+		if j.Pause = d.pause(); !j.Pause.IsZero() {
+			j.Pause.Job = id
+		}
 	}
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
@@ -265,7 +281,10 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
 	}
 	j.NextSeq = d.uint32()
-	if v := d.fixed64(); d.err == nil && v != sum(jobKey(keyJob, id), b[:len(b)-8]) {
+	if v >= 2 {
+		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
+	}
+	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {
@@ -317,6 +336,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
+	if ev.For != 0 || ev.What != "" { // few have them
+		e.uint(uint64(ev.For))
+		e.string(string(ev.What))
+	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
 	e.b = slices.Replace(e.b, at, at+room, n[:l]...)
@@ -339,6 +362,9 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
 		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+		if len(in.b) > 0 {
+			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+		}
 		if err := in.done(); err != nil {
 			d.fail(err)
 			break
@@ -359,6 +385,8 @@ type head struct {
 	Epoch   uint32
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
+	Events  uint32 // how many events tell of the store itself
+	Last    uint64 // sequence of the newest of them
 }
 
 func encodeHead(h *head) []byte {
@@ -370,17 +398,23 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Epoch))
 	e.uint(uint64(h.Fence))
 	e.uint(uint64(h.Job))
+	e.uint(uint64(h.Events))
+	e.uint(h.Last)
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
 
 func decodeHead(b []byte) (h head, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
-	if v := d.fixed64(); d.err == nil && v != sum([]byte{keyHead}, b[:len(b)-8]) {
+	h.Events, h.Last = 1, 1 // that it was created
+	if v >= 2 {
+		h.Events, h.Last = d.uint32(), d.uint()
+	}
+	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {

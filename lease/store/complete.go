@@ -79,6 +79,7 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 		return err
 	}
 	if sh.Planned = uint32(len(plan)); len(plan) > 0 {
+		sh.First = j.NextSeq
 		if err := t.plan(j, sh, plan); err != nil {
 			return err
 		}

@@ -20,6 +20,8 @@
 //	k project 0 key       idempotency key → job (8 bytes)
 //	u digest              identity of reusable work → job, seq of the shard that did it
 //	a actor               an actor, as JSON, with the SHA-256 of its token
+//	n job seq             the number of the shard that supersedes this one (4 bytes)
+//	z kind                a pause of the kind; without one, of everything
 //
 // # Rows
 //

@@ -67,7 +67,7 @@ func (s *Store) initialise() error {
 	return s.engine.Update(func(w kv.Writer) error {
 		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
 		t := g.begin(s, now)
-		t.append(lease.Event{Kind: lease.EventCreated, N: 1})
+		t.tellStore(lease.Event{Kind: lease.EventCreated})
 		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
 		t.seal()
 		return g.flush()
@@ -95,6 +95,9 @@ func (s *Store) load() error {
 		}
 		s.head = h
 		if err := s.loadActors(r); err != nil {
+			return err
+		}
+		if err := s.loadPauses(r, now); err != nil {
 			return err
 		}
 		return s.loadRows(r, now, kept)
@@ -128,6 +131,8 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 			if j.Shards.Open() > 0 {
 				s.paging = append(s.paging, &page{job: id})
 			}
+		} else if !j.Pause.IsZero() {
+			s.index.pause(j.Pause, now)
 		}
 		return true
 	})

@@ -132,6 +132,7 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	base := j.NextSeq
 	j.NextSeq += uint32(len(plan))
 	t.marked[j.ID] = true
+	adopt(plan, &sh.Shard)
 	if len(plan) <= maxPlan {
 		return t.addShards(j, plan, base, 0, len(plan))
 	}
@@ -139,6 +140,13 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	t.putPlan(sh.ID, base, 0)
 	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID, all: plan})
 	return nil
+}
+
+// adopt notes in a plan whose result planned it.
+func adopt(plan lease.Plan, by *lease.Shard) {
+	for i := range plan {
+		plan[i].Parent, plan[i].Generation, plan[i].Fresh = by.ID.Seq, by.Generation, by.Fresh
+	}
 }
 
 func (t *tx) putPlan(id lease.ShardID, base, next uint32) {
@@ -162,6 +170,11 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 			t.gone = append(t.gone, sp.Inputs...)
 		}
 	}
+	parent, err := t.shard(p.plan)
+	if err != nil {
+		return err
+	}
+	adopt(plan, &parent.Shard)
 	if err := t.addShards(j, plan, base, int(next), to); err != nil {
 		return err
 	}
@@ -186,6 +199,8 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	j.Plans--
 	t.marked[j.ID] = true
 	if cause != nil && !j.Canceled {
+		t.s.index.resumed(lease.Target{Job: j.ID})
+		j.Pause = lease.Pause{}
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
 		t.s.index.stop(j.ID, markCanceled)

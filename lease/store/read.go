@@ -140,6 +140,9 @@ func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit 
 					return false
 				}
 			}
+			if j.Old != (lease.Counts{}) {
+				row.Successor = successor(r.Get(shardKey(keyNext, row.ID)))
+			}
 			size += len(v) + len(row.Result.Inline)
 			out = append(out, *row)
 			return len(out) < limit && size < maxPageBytes

@@ -32,7 +32,7 @@ func (t *tx) reuseOf(sh *shardTx) lease.Digest {
 
 // reuse settles a claimable shard with the result of equal work done earlier.
 func (t *tx) reuse(sh *shardTx) (bool, error) {
-	if sh.State != lease.Ready {
+	if sh.State != lease.Ready || sh.Fresh {
 		return false, nil
 	}
 	key := t.reuseOf(sh)

@@ -41,6 +41,8 @@ type world struct {
 	jobs    map[lease.JobID]bool // whether its cancel was acknowledged
 	ends    map[lease.ShardID]lease.State
 	open    map[lease.ShardID]*holding // the newest grant known to anybody
+	paused  map[lease.Target]uint64    // without an end: the newest event after its pause was acknowledged
+	newest  uint64                     // event that was read
 	count   map[string]int
 }
 
@@ -76,7 +78,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -87,7 +89,7 @@ func live(t *testing.T, seed uint64, total map[string]int) {
 	w := &world{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
 		jobs: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
-		open: map[lease.ShardID]*holding{}, count: total,
+		open: map[lease.ShardID]*holding{}, paused: map[lease.Target]uint64{}, count: total,
 	}
 	w.faults.Store(seed%2 == 1)
 	w.start()
@@ -197,9 +199,15 @@ func (w *world) act() {
 		w.beat(p)
 	case n < 79:
 		w.cancel()
-	case n < 82:
+	case n < 81:
+		w.retry()
+	case n < 83:
+		w.pause()
+	case n < 84:
+		w.resume()
+	case n < 86:
 		w.restart()
-	case n < 85: // it dies, and with it what it held in memory
+	case n < 88: // it dies, and with it what it held in memory
 		if w.rnd.IntN(2) == 0 {
 			w.beat(p)
 		}
@@ -337,6 +345,7 @@ func (w *world) granted(p *player, g lease.Grant) {
 	if w.jobs[g.Shard.Job] {
 		w.Fatalf("shard %v granted after its job was canceled", g.Shard)
 	}
+	w.unpaused(g)
 	row := w.row(g.Shard)
 	for _, d := range row.Inputs {
 		if here, _ := w.blobs.Has(d); !here {
@@ -600,6 +609,14 @@ func (w *world) heal() {
 	if w.rnd.IntN(2) == 0 { // one that was here before, and goes on
 		p = w.workers[0]
 	}
+	for len(w.paused) > 0 {
+		w.resume()
+	}
+	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{All: true}, "")) // one of unknown outcome
+	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Kind: leasetest.Work}, ""))
+	for id := range w.jobs {
+		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: id}, ""))
+	}
 	for range 400 {
 		w.claim(p, 1000, false)
 		w.beat(p)
@@ -674,6 +691,9 @@ func (w *world) tally() {
 			w.count[r.State.String()]++
 			if !r.From.IsZero() {
 				w.count["reused"]++
+			}
+			if r.Generation > 0 {
+				w.count["repeated"]++
 			}
 		}
 	}

@@ -81,6 +81,25 @@ func (s *snapshot) Shards(fn func(sh lease.Shard, sum uint64, err error) bool) {
 	})
 }
 
+// Pauses implements ledger.Snapshot.
+func (s *snapshot) Pauses(fn func(p lease.Pause, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyPause}, func(k, v []byte) bool {
+		p, err := decodePause(k, v)
+		return fn(p, sum(k, v), err)
+	})
+}
+
+// Successor implements ledger.Snapshot.
+func (s *snapshot) Successor(id lease.ShardID) uint32 {
+	return successor(s.r.Get(shardKey(keyNext, id)))
+}
+
+// Successors implements ledger.Snapshot.
+func (s *snapshot) Successors() (n int) {
+	scan(s.r, []byte{keyNext}, func(_, _ []byte) bool { n++; return true })
+	return n
+}
+
 // Plans implements ledger.Snapshot.
 func (s *snapshot) Plans(fn func(id lease.ShardID, err error) bool) {
 	scan(s.r, []byte{keyPlan}, func(k, v []byte) (more bool) {

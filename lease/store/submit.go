@@ -203,17 +203,15 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 		return err
 	}
 	return c.s.do(ctx, func(t *tx) error {
-		j, err := t.job(id)
+		j, err := t.seen(c.actor, id)
 		if err != nil {
 			return err
-		}
-		if !c.actor.Sees(j.Project) {
-			return fmt.Errorf("job %v: %w", id, lease.ErrNotFound)
 		}
 		if j.Derive().Terminal() {
 			return nil
 		}
-		j.Canceled, j.Reason = true, clip(reason)
+		t.s.index.resumed(lease.Target{Job: id})
+		j.Canceled, j.Reason, j.Pause = true, clip(reason), lease.Pause{}
 		t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason})
 		t.s.index.stop(id, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: id})

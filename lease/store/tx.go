@@ -206,6 +206,13 @@ func (t *tx) tell(j *jobRow, ev lease.Event) {
 	// sequence the row names.
 }
 
+// tellStore adds an event of the store itself.
+func (t *tx) tellStore(ev lease.Event) {
+	ev.N, ev.Prev = t.head.Events+1, t.head.Last
+	i := t.append(ev)
+	t.head.Events, t.head.Last = ev.N, t.events[i].Seq
+}
+
 // settle counts what a shard's end means for its job, and what waited for it.
 func (t *tx) settle(sh *shardTx) error {
 	j, err := t.job(sh.ID.Job)

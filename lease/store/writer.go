@@ -45,6 +45,9 @@ func (s *Store) Run(ctx context.Context) error {
 				err = s.commit(c)
 			case <-tick.C:
 				s.look()
+				if over := s.resumeOver(); over != nil {
+					err = s.commit(over)
+				}
 			case <-ctx.Done():
 				return s.drain()
 			}
@@ -108,6 +111,9 @@ var errNothing = errors.New("nothing written")
 func (s *Store) commit(first *command) error {
 	s.look()
 	cmds := []*command{first}
+	if over := s.resumeOver(); over != nil {
+		cmds = []*command{over, first} // what is granted now must know
+	}
 	errs := []error{}
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
@@ -178,6 +184,12 @@ func (s *Store) reload() error {
 		*w = *o
 		w.leases = leases
 	}
+	for of := range s.index.stops.ends {
+		if at, ok := old.stops.ends[of]; ok {
+			s.index.stops.ends[of] = at
+		}
+	}
+	s.index.stops.soonest()
 	for id, l := range s.index.leases {
 		if o := old.leases[id]; o != nil && o.fence == l.fence {
 			l.deadline, l.ran = o.deadline, o.ran
