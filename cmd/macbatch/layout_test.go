@@ -31,6 +31,7 @@ var allowed = map[string]string{
 	"lease/worker/kinds": "lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr",
 	"spool":              "",
 	"summarize":          "",
+	"lease/gather/lines": "lease lease/item lease/pipeline lease/wire",
 	"lease/item":         "lease lease/wire",
 
 	"summarize/model":            "",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -146,6 +147,23 @@ func Offers(model, digest, tier string) []string {
 	}
 	if digest != "" {
 		all = append(all, (&ModelParams{Model: model, Digest: digest}).Need(), (&ModelParams{Model: model, Digest: digest, Tier: tier}).Need())
+	}
+	return all
+}
+
+// Digests are the digests, as far as offers name them, that a model of a tier (""
+// of any) has on the workers that offer it.
+func Digests(offers []string, model, tier string) []string {
+	var all []string
+	for _, o := range offers {
+		rest, ok := strings.CutPrefix(o, model+"#")
+		if !ok {
+			continue
+		}
+		digest, at, _ := strings.Cut(rest, "@")
+		if at == tier && !slices.Contains(all, digest) {
+			all = append(all, digest)
+		}
 	}
 	return all
 }

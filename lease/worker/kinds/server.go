@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -140,6 +141,13 @@ func (t *Tools) models() []string {
 
 // Recheck implements worker.Config.Recheck.
 func (t *Tools) Recheck(ctx context.Context, n lease.Need) error {
+	if n.Root != "" {
+		there, err := os.ReadDir(t.Roots[n.Root])
+		if err == nil && len(there) == 0 {
+			err = fmt.Errorf("root %q is empty", n.Root)
+		}
+		return err
+	}
 	if n.Model == "" || slices.ContainsFunc(t.Transcribers, func(tr Transcriber) bool { return tr.Name == n.Model }) {
 		return nil
 	}
