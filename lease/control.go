@@ -71,6 +71,9 @@ type Control interface {
 	// Workers lists the workers seen since the control plane started.
 	Workers(ctx context.Context) ([]Worker, error)
 
+	// Census counts what there is in the actor's projects.
+	Census(ctx context.Context) (Census, error)
+
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
 

@@ -91,6 +91,13 @@ func (c *Client) Workers(ctx context.Context) ([]lease.Worker, error) {
 	return out.Workers, err
 }
 
+// Census implements lease.Control.
+func (c *Client) Census(ctx context.Context) (lease.Census, error) {
+	var out lease.Census
+	err := c.get(ctx, "/v1/census", nil, &out)
+	return out, err
+}
+
 // Verify implements lease.Control.
 func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
 	var out problemList

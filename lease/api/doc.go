@@ -30,6 +30,7 @@
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
+//	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)

@@ -84,6 +84,7 @@ var operations = []struct {
 		return c.Events(ctx, lease.ShardID{}, 0, 7)
 	}, []any{lease.ShardID{}, uint64(0), 7}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
+	{"GET /v1/census", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Census(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		if far, ok := c.(*api.Client); ok {

@@ -53,6 +53,7 @@ var routes = []route{
 	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
 	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
+	{Route{"GET", "/v1/census", reader, true}, (*call).census},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
@@ -224,6 +225,14 @@ func (c *call) workers(r *http.Request) (any, error) {
 	}
 	list, err := c.control.Workers(r.Context())
 	return workerList{list}, err
+}
+
+func (c *call) census(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	out, err := c.control.Census(r.Context())
+	return out, err
 }
 
 func (c *call) verify(r *http.Request) (any, error) {

@@ -41,6 +41,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"retry of a canceled job", testRetryCanceled},
 		{"retry of what is done", testRetryDone},
 		{"retry of a list", testRetryList},
+		{"census", testCensus},
 		{"poison", testPoison},
 		{"restart", testRestart},
 		{"clock steps", testClockSteps},

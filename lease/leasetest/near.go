@@ -54,6 +54,8 @@ func (n near) Events(ctx context.Context, of lease.ShardID, after uint64, limit 
 
 func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
 
+func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }
+
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
 
 func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {

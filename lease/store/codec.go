@@ -149,6 +149,12 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	e.uint(uint64(s.Generation))
 	e.uints(s.Supersedes)
 	e.bool(s.Fresh)
+	e.bool(s.Result.Maker != lease.Maker{})
+	if m := s.Result.Maker; m != (lease.Maker{}) {
+		e.string(m.Engine)
+		e.string(m.Model)
+		e.string(m.Server)
+	}
 	return e.b
 }
 
@@ -205,6 +211,9 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 		s.Range, s.Result.Failed = d.span(), d.uint32()
 		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
 		s.Supersedes, s.Fresh = d.uints(), d.bool()
+		if d.bool() {
+			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
+		}
 	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
