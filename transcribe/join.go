@@ -59,8 +59,14 @@ func head(parts []Part) Transcript {
 	for _, p := range parts {
 		t := p.Transcript
 		for _, f := range t.Flags {
-			if f != NoSpeech {
+			if f != NoSpeech && f != Suspicious {
 				out.Flag(f)
+			}
+		}
+		for _, d := range t.Doubts {
+			d.FromMS, d.ToMS = max(d.FromMS+p.StartMS, p.FromMS), min(d.ToMS+p.StartMS, p.ToMS)
+			if d.FromMS <= d.ToMS {
+				out.Doubt(d)
 			}
 		}
 		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.Model != out.Model || t.ModelDigest != out.ModelDigest {

@@ -23,7 +23,7 @@ var allowed = map[string]string{
 	"lease/kv/memkv":     "lease/kv",
 	"lease/leasetest":    "lease lease/kv lease/store",
 	"lease/ledger":       "lease",
-	"lease/pipeline":     "lease lease/wire summarize transcode transcode/inventory transcribe",
+	"lease/pipeline":     "lease lease/item lease/wire summarize transcode transcode/inventory transcribe",
 	"lease/probe/load":   "",
 	"lease/store":        "lease lease/kv lease/ledger",
 	"lease/wire":         "lease",

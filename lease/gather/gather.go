@@ -10,23 +10,26 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
 	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
 )
 
 // Report counts what a Gatherer met and did, in all of its passes.
 type Report struct {
-	Films     int             // that are settled
-	ByOutcome map[Outcome]int // of those films; and of the files that the scan skipped
-	Growing   int             // files that the scan left for later: they are being written to
-	Pending   int             // films still being worked on
-	Written   int             // films of which outputs were written
-	Unchanged int             // films whose outputs were right already
-	Edited    int             // outputs that somebody changed since, and that were left alone
+	Films      int             // that are settled
+	ByOutcome  map[Outcome]int // of those films; and of the files that the scan skipped
+	Growing    int             // files that the scan left for later: they are being written to
+	Pending    int             // films still being worked on
+	Written    int             // films of which outputs were written
+	Unchanged  int             // films whose outputs were right already
+	Edited     int             // outputs that somebody changed since, and that were left alone
+	Suspicious int             // films whose transcripts are in doubt
 }
 
 // Gatherer writes the results of one job into one folder.
 type Gatherer struct {
 	ctl     lease.Control
 	job     lease.Job
+	formats []Format
 	root    string         // the job's
 	sub     inventory.Path // and the folder of it
 	folder  *folder
@@ -42,11 +45,11 @@ type Gatherer struct {
 }
 
 // New takes over the folder out, which is made when it is not there.
-func New(ctl lease.Control, job lease.Job, out string) (*Gatherer, error) {
-	return open(ctl, job, out, nil)
+func New(ctl lease.Control, job lease.Job, out string, formats []Format) (*Gatherer, error) {
+	return open(ctl, job, out, formats, nil)
 }
 
-func open(ctl lease.Control, job lease.Job, out string, step func(f *folder, op, name string) error) (*Gatherer, error) {
+func open(ctl lease.Control, job lease.Job, out string, formats []Format, step func(f *folder, op, name string) error) (*Gatherer, error) {
 	p, err := pipeline.Params(job.Params)
 	if err != nil || job.Kind != pipeline.Library {
 		return nil, fmt.Errorf("gather job %v: not a library job: %w", job.ID, errors.Join(err, lease.ErrInvalid))
@@ -56,7 +59,7 @@ func open(ctl lease.Control, job lease.Job, out string, step func(f *folder, op,
 		return nil, err
 	}
 	g := &Gatherer{
-		ctl: ctl, job: job, root: p.Root, sub: p.Sub, folder: f,
+		ctl: ctl, job: job, formats: formats, root: p.Root, sub: p.Sub, folder: f,
 		items: map[uint32]uint32{}, shown: map[uint32]uint32{}, ends: map[inventory.Path]Outcome{},
 	}
 	if g.lines, g.had, err = readManifest(f.root); err != nil {
@@ -172,8 +175,11 @@ func (g *Gatherer) item(ctx context.Context, n uint32, it *item) error {
 func (g *Gatherer) counts() Report {
 	r := g.report
 	r.Films, r.ByOutcome = len(g.ends), map[Outcome]int{}
-	for _, o := range g.ends {
+	for p, o := range g.ends {
 		r.ByOutcome[o]++
+		if src := g.sources[p]; g.lines[src.key()] != nil && slices.Contains(g.lines[src.key()].Flags, transcribe.Suspicious) {
+			r.Suspicious++
+		}
 	}
 	for _, l := range g.skippedLines() {
 		if strings.HasPrefix(l.Reason, string(inventory.StillGrowing)) {

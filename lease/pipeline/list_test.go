@@ -16,19 +16,26 @@ func TestListParams(t *testing.T) {
 		want   string // what the error says; "": none
 	}{
 		{Embed, `{"model":"minilm"}`, ""},
-		{Embed, `{"model":"minilm","batch":64,"fresh":true}`, ""},
+		{Embed, `{"model":"minilm","together":64,"dimensions":16,"batch":true,"fresh":true}`, ""},
 		{Embed, `{}`, "no model"},
-		{Embed, `{"model":"minilm","batch":-1}`, "batch of -1"},
+		{Embed, `{"model":"minilm","together":-1}`, "-1 texts"},
+		{Embed, `{"model":"minilm","digest":"../x"}`, "hexadecimal"},
+		{Embed, `{"model":"minilm","tier":"a@b"}`, "tier"},
 		{Embed, `{"model":"minilm","url":"http://169.254.169.254/"}`, "url"},
 		{Embed, `{"model":"mini\nlm"}`, "control"},
 		{Embed, ``, "JSON"},
 		{Generate, `{"model":"smol","prompt":"{{text}}","seed":7,"max_tokens":100,"schema":{"type":"object"}}`, ""},
 		{Generate, `{"model":"smol","temperature":-1}`, "temperature"},
-		{Generate, `{"model":"smol","max_tokens":-1}`, "max_tokens"},
+		{Generate, `{"model":"smol","max_tokens":-1}`, "tokens"},
+		{Generate, `{"model":"smol","prompt":"{{text"}`, "without its"},
+		{Generate, `{"model":"smol","schema":[]}`, "object"},
+		{Generate, `{"model":"smol","batch":true,"prompt":"x"}`, "of their own"},
 		{Classify, `{"model":"smol","labels":["a","b"]}`, ""},
 		{Classify, `{"model":"smol","labels":["a"]}`, "1 labels"},
 		{Classify, `{"model":"smol","labels":["a","a"]}`, "twice"},
 		{OCR, `{}`, ""},
+		{OCR, `{"language":"eng; rm"}`, "language"},
+		{OCR, `{"tier":"cloud"}`, "no model"},
 		{OCR, `{"exec":"rm"}`, "exec"},
 		{Summarize, `{"language":"en"}`, ""},
 		{Summarize, `{"root":"films"}`, "root"},
@@ -59,11 +66,12 @@ func TestListReuse(t *testing.T) {
 		}
 		return pack.Reuse
 	}
-	a := reuse(Embed, `{"model":"a"}`)
-	if a.IsZero() || a != reuse(Embed, `{"model":"a"}`) || a == reuse(Embed, `{"model":"b"}`) || a == reuse(OCR, `{"model":"a"}`) {
+	const pinned = `{"model":"a","digest":"0a"}`
+	a := reuse(Embed, pinned)
+	if a.IsZero() || a != reuse(Embed, pinned) || a == reuse(Embed, `{"model":"b","digest":"0a"}`) || a == reuse(OCR, pinned) {
 		t.Error("the identity of work does not follow kind and parameters")
 	}
-	for _, params := range []string{`{"model":"a","fresh":true}`, `{"model":"a","temperature":0.5}`} {
+	for _, params := range []string{`{"model":"a"}`, `{"model":"a","digest":"0a","fresh":true}`, `{"model":"a","digest":"0a","temperature":0.5}`, `{"model":"a","digest":"0a","batch":true}`} {
 		if !reuse(Generate, params).IsZero() {
 			t.Errorf("generate %s may take an earlier result", params)
 		}
@@ -86,7 +94,7 @@ func TestAcceptList(t *testing.T) {
 		}
 		return means.Failed, err
 	}
-	const embed, labeled = `{"model":"m"}`, `{"model":"m","labels":["good","bad"]}`
+	const embed, batch, labeled = `{"model":"m"}`, `{"model":"m","batch":true}`, `{"model":"m","labels":["good","bad"]}`
 	failure := `{"error":{"code":"too_long","message":"9000 tokens, over 512"}}`
 	of := func(outcomes ...string) string { return `{"outcomes":[` + strings.Join(outcomes, ",") + `]}` }
 	for _, c := range []struct {
@@ -99,11 +107,11 @@ func TestAcceptList(t *testing.T) {
 		{Embed, embed, of(`{"value":"AACAPwAAAEA="}`, `{"value":"AACAPwAAAEA="}`), 0, ""},
 		{Embed, embed, of(`{"value":[0.5,-1]}`, failure), 1, ""},
 		{Embed, embed, of(failure, failure), 2, ""},
-		{Embed, embed, `{"by":{"model":"m","server":"mac"},"outcomes":[` + failure + `,` + failure + `]}`, 2, ""},
+		{Embed, embed, `{"by":{"model":"m","tier":"local","usage":{"input_tokens":3},"seconds":0.5},"outcomes":[` + failure + `,` + failure + `]}`, 2, ""},
 		{Embed, embed, of(`{"value":[0.5,-1]}`), 0, "1 outcomes of 2"},
 		{Embed, embed, of(failure, failure, failure), 0, "3 outcomes of 2"},
 		{Embed, embed, of(`{"value":[0.5,-1]}`, `{"value":[0.5]}`), 0, "1 numbers after one of 2"},
-		{Embed, embed, of(`{"value":[]}`, failure), 0, "empty vector"},
+		{Embed, embed, of(`{"value":[]}`, failure), 0, "of 0 numbers"},
 		{Embed, embed, of(`{"value":[1e999]}`, failure), 0, "item 0"},
 		{Embed, embed, of(`{"value":"AADAfw=="}`, failure), 0, "not finite"},
 		{Embed, embed, of(`{"value":"AAA="}`, failure), 0, "32-bit"},
@@ -112,11 +120,19 @@ func TestAcceptList(t *testing.T) {
 		{Embed, embed, of(failure, `{"value":[1],"error":{"code":"x","message":""}}`), 0, "item 1: must have"},
 		{Embed, embed, of(`{"error":{"code":"","message":"x"}}`, failure), 0, "says nothing"},
 		{Embed, embed, `[]`, 0, "JSON"},
-		{Classify, labeled, of(`{"value":"good"}`, `{"value":"bad"}`), 0, ""},
-		{Classify, labeled, of(`{"value":"good"}`, `{"value":"GOOD"}`), 0, "none of the labels"},
-		{Generate, embed, of(`{"value":"text"}`, `{"value":{"a":1}}`), 0, ""},
-		{Generate, embed, of(`{"value":null}`, failure), 0, "null"},
-		{Summarize, `{}`, of(`{"value":{"title":"x"}}`, failure), 1, ""},
+		{Classify, labeled, of(`{"value":{"label":"good"}}`, `{"value":{"label":"bad"}}`), 0, ""},
+		{Classify, labeled, of(`{"value":{"label":"good"}}`, `{"value":{"label":"GOOD"}}`), 0, "none of the labels"},
+		{Generate, embed, of(`{"value":{"text":"a"}}`, `{"value":{"text":"","finish":"stop"}}`), 0, ""},
+		{Generate, embed, of(`{"value":{"a":1}}`, failure), 0, "/a"},
+		{Generate, batch, of(`{"value":{"id":"x","choices":[]}}`, failure), 1, ""},
+		{Generate, batch, of(`{"value":"x"}`, failure), 0, "body"},
+		{Embed, batch, of(`{"value":{"data":[{"embedding":[1,2]}],"x":1}}`, `{"value":{"data":[{"embedding":[1]},{"embedding":"AACAPw=="}]}}`), 0, ""},
+		{Embed, batch, of(`{"value":{"data":[{"embedding":[]}]}}`, failure), 0, "empty vector"},
+		{Embed, batch, of(`{"value":{"data":[]}}`, failure), 0, "without a vector"},
+		{Embed, `{"model":"m","dimensions":3}`, of(`{"value":[1,2]}`, failure), 0, "of 2 numbers"},
+		{Generate, embed, of(`{"value":null}`, failure), 0, "object"},
+		{Summarize, `{}`, of(`{"value":{"title":"x","summary":"y","keywords":[],"extractive":true}}`, failure), 1, ""},
+		{Summarize, `{}`, of(`{"value":{"title":"x"}}`, failure), 0, "empty summary"},
 	} {
 		failed, err := accept(c.kind, c.params, c.result)
 		if failed != c.failed || (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -118,6 +118,7 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 		a.hold(err)
 		a.give(t, err.Error(), 0)
 	case errors.As(err, &failure):
+		a.withdraw(failure.Withdraw, 0, failure.Reason)
 		a.fail(t, failure.Class, failure.Reason)
 	default:
 		a.fail(t, lease.Retryable, err.Error())

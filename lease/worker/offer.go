@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"macbatch/lease"
@@ -83,6 +84,7 @@ func (a *Agent) recheck(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		a.renew(ctx)
 		a.mu.Lock()
 		var gone []withdrawal
 		for _, w := range a.withdrawn {
@@ -106,5 +108,21 @@ func (a *Agent) recheck(ctx context.Context) {
 			a.log.Info("offered again", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model)
 			poke(a.wake)
 		}
+	}
+}
+
+// renew offers the models there are now.
+func (a *Agent) renew(ctx context.Context) {
+	if a.cfg.Models == nil {
+		return
+	}
+	models := a.cfg.Models(ctx)
+	a.mu.Lock()
+	changed := !slices.Equal(models, a.cfg.Offer.Models)
+	a.cfg.Offer.Models = models
+	a.mu.Unlock()
+	if changed && ctx.Err() == nil {
+		a.log.Info("other models now", "models", models)
+		poke(a.wake)
 	}
 }

@@ -60,9 +60,10 @@ type Executor interface {
 
 // Failure is the error of an attempt that failed.
 type Failure struct {
-	Class  lease.FailureClass // lease.Retryable or lease.Permanent
-	Reason string
-	Final  bool // true whether or not the attempt was told to stop: something was done that can't be undone
+	Class    lease.FailureClass // lease.Retryable or lease.Permanent
+	Reason   string
+	Final    bool       // true whether or not the attempt was told to stop: something was done that can't be undone
+	Withdraw lease.Need // as in Released: what turned out to be sick
 }
 
 func (f *Failure) Error() string { return string(f.Class) + " failure: " + f.Reason }

@@ -159,13 +159,18 @@ func (e *engine) pieces(ctx context.Context, r transcribe.Request, whole clip, d
 		}
 	}
 	if len(parts) == 1 {
-		return parts[0].Transcript, nil
+		t = parts[0].Transcript
+		whole.profile.Triage(&t, utterances)
+		return t, nil
 	}
 	all := make([]transcribe.Part, len(parts))
 	for i, p := range parts {
 		all[i] = p.Part
 	}
-	return transcribe.Join(all)
+	if t, err = transcribe.Join(all); err == nil {
+		whole.profile.Triage(&t, utterances)
+	}
+	return t, err
 }
 
 // piece has one piece transcribed; nobody speaks in one without utterances.

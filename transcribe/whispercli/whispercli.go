@@ -92,6 +92,7 @@ func (e *engine) transcribe(ctx context.Context, r transcribe.Request) (t transc
 	if len(t.Segments) == 0 {
 		t.Flag(transcribe.NoSpeech)
 	}
+	profile.Triage(&t, utterances)
 	return t, t.Validate(t.DurationMS)
 }
 
