@@ -124,6 +124,6 @@ func acceptList(job *lease.Job, s *lease.Shard, result []byte) (means lease.Acce
 			return lease.Acceptance{}, fmt.Errorf("%s result: item %d: %w", s.Need.Kind, int(s.Item)+i, err)
 		}
 	}
-	means.Maker = lease.Maker{Model: res.By.Model, Server: res.By.Server}
+	means.Maker = lease.Maker{Engine: res.By.Engine, Model: res.By.Model, Server: res.By.Tier}
 	return means, nil
 }
