@@ -68,6 +68,9 @@ type Control interface {
 	// (Seq == 0), or of everything (zero), above sequence after, oldest first.
 	Events(ctx context.Context, of ShardID, after uint64, limit int) ([]Event, error)
 
+	// Follow is Events that waits for the first of them, up to wait and MaxWait.
+	Follow(ctx context.Context, of ShardID, after uint64, limit int, wait time.Duration) ([]Event, error)
+
 	// Workers lists the workers seen since the control plane started.
 	Workers(ctx context.Context) ([]Worker, error)
 

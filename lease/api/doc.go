@@ -29,6 +29,7 @@
 //	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
+//	                                                   wait_ns=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}

@@ -97,6 +97,11 @@ func (f *fake) Events(_ context.Context, of lease.ShardID, after uint64, limit i
 		f.note(of, after, limit)
 }
 
+func (f *fake) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
+	list, _ := (&fake{}).Events(ctx, of, after, limit)
+	return list, f.note(of, after, limit, wait)
+}
+
 func (f *fake) Workers(context.Context) ([]lease.Worker, error) {
 	return []lease.Worker{{ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Leases: 2}}, f.note()
 }

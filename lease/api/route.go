@@ -200,7 +200,7 @@ func (c *call) shards(r *http.Request) (any, error) {
 }
 
 func (c *call) events(r *http.Request) (any, error) {
-	q := parseQuery(r, "of", "after", "limit")
+	q := parseQuery(r, "of", "after", "limit", "wait_ns")
 	var of lease.ShardID
 	if s := q.get("of"); s != "" {
 		var err error
@@ -211,11 +211,15 @@ func (c *call) events(r *http.Request) (any, error) {
 		}
 		q.fault(err)
 	}
-	after, limit := q.uint("after", 64), q.int("limit")
+	after, limit, wait := q.uint("after", 64), q.int("limit"), q.uint("wait_ns", 62)
 	if q.err != nil {
 		return nil, q.err
 	}
-	list, err := c.control.Events(r.Context(), of, after, limit)
+	if wait == 0 {
+		list, err := c.control.Events(r.Context(), of, after, limit)
+		return eventList{list}, err
+	}
+	list, err := c.control.Follow(r.Context(), of, after, limit, min(time.Duration(wait), lease.MaxWait))
 	return eventList{list}, err
 }
 

@@ -156,6 +156,7 @@ func (s *Store) commit(first *command) error {
 		s.mu.Unlock()
 	case err == nil:
 		s.head = g.head
+		defer s.grew()
 	}
 	if err != nil {
 		for _, c := range cmds {
