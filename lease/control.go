@@ -133,7 +133,8 @@ type Job struct {
 	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
-	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
+	Work      Progress        `json:"work"`            // in the kind's unit: media milliseconds
+	Waits     string          `json:"waits,omitempty"` // why nothing of it is being worked on; told by Control.Job
 
 	Events uint32 `json:"events"`
 	Last   uint64 `json:"last"`

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -31,18 +32,29 @@ func list[T any](c *command, x *cli.Context, things []T, header []string, row fu
 
 func jobsCommand(c *command) *cli.Command {
 	return &cli.Command{
-		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--json]",
+		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--state STATE…] [--kind KIND] [--project NAME] [--json]",
 		Flags: append(clientFlags(),
+			&cli.StringSliceFlag{Name: "state", Usage: "only those in a `STATE`: running, paused, done, partial, failed or canceled; may be repeated"},
+			&cli.StringFlag{Name: "kind", Usage: "only those of this `KIND`"},
+			&cli.StringFlag{Name: "project", Usage: "only those of this project, by `NAME`"},
 			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50}, jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
 			}
+			for _, s := range x.StringSlice("state") {
+				if !slices.Contains(jobStates, lease.JobState(s)) {
+					return usagef("--state %q is not known", s)
+				}
+			}
+			if x.Int("limit") < 1 {
+				return usagef("--limit %d: must be at least 1", x.Int("limit"))
+			}
 			ctl, err := c.dial(x)
 			if err != nil {
 				return err
 			}
-			jobs, err := ctl.Jobs(x.Context, 0, x.Int("limit"))
+			jobs, err := selectJobs(x, ctl)
 			if err != nil {
 				return err
 			}
@@ -53,6 +65,31 @@ func jobsCommand(c *command) *cli.Command {
 				}
 			})
 		},
+	}
+}
+
+// selectJobs pages through all jobs for those that the flags ask for.
+func selectJobs(x *cli.Context, ctl lease.Control) (jobs []lease.Job, err error) {
+	states, kind, project, limit := x.StringSlice("state"), lease.Kind(x.String("kind")), lease.Project(x.String("project")), x.Int("limit")
+	page := 0 // as much as there is in one
+	if len(states) == 0 && kind == "" && project == "" {
+		page = limit
+	}
+	for before := lease.JobID(0); ; {
+		list, err := ctl.Jobs(x.Context, before, page)
+		if err != nil || len(list) == 0 {
+			return jobs, err
+		}
+		for i := range list {
+			j := &list[i]
+			before = j.ID
+			if len(states) > 0 && !slices.Contains(states, string(j.State)) || kind != "" && j.Kind != kind || project != "" && j.Project != project {
+				continue
+			}
+			if jobs = append(jobs, *j); len(jobs) == limit {
+				return jobs, nil
+			}
+		}
 	}
 }
 

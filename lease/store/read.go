@@ -83,6 +83,7 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if j := c.s.index.jobs[id]; j != nil {
 		out.Work.Running = j.running
 	}
+	out.Waits = c.s.waits(&out, c.s.now())
 	return out, nil
 }
 
