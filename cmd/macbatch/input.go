@@ -249,7 +249,7 @@ func submitList(ctx context.Context, ctl lease.Control, s lease.Submission, in *
 		if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}
-		if err := ctl.PutBlob(ctx, in.Digest, in.Bytes, io.NopCloser(in.file)); err != nil {
+		if err := ctl.PutBlob(ctx, lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: s.Project}, io.NopCloser(in.file)); err != nil {
 			return 0, fmt.Errorf("upload input: %w", err)
 		}
 	}
