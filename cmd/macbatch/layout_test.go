@@ -29,15 +29,17 @@ var allowed = map[string]string{
 	"lease/store":        "lease lease/kv lease/ledger",
 	"lease/wire":         "lease",
 	"lease/worker":       "lease lease/wire spool",
-	"lease/worker/kinds": "lease lease/pipeline lease/wire lease/worker summarize transcode transcode/inventory transcribe",
+	"lease/worker/kinds": "lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr",
 	"spool":              "",
 	"summarize":          "",
+	"lease/gather/lines": "lease lease/item lease/pipeline lease/wire",
 	"lease/item":         "lease lease/wire",
 
 	"summarize/model":            "",
 	"summarize/model/ollama":     "summarize/model",
 	"summarize/model/ollamatest": "",
 	"summarize/model/openai":     "summarize/model",
+	"summarize/reduce":           "summarize summarize/model",
 
 	"lease/probe":             "lease lease/api lease/kv lease/kv/boltkv lease/store",
 	"transcode":               "transcode/child transcode/inventory",

@@ -40,6 +40,10 @@ type Snapshot interface {
 	// Successors returns how many are noted.
 	Successors() int
 
+	// Projects and Actors call fn for each with the sum of its row, or what keeps it from being read.
+	Projects(fn func(p lease.Scope, sum uint64, err error) bool)
+	Actors(fn func(a lease.Identity, sum uint64, err error) bool)
+
 	// Plans calls fn for each result whose shards are still being added, and for
 	// each job (number 0) whose input is still being cut; err says that its mark
 	// cannot be read.
@@ -72,6 +76,7 @@ type verifier struct {
 	shards   map[lease.ShardID]*fold // jobs have Seq 0
 	jobs     map[lease.JobID]*recount
 	pauses   map[lease.Kind]lease.Event // of kinds, and of everything: how each began
+	scopes   map[string]*scopeFold      // projects and actors, by their name in problems
 }
 
 // recount is a job's counters as its shards add them up.
@@ -81,12 +86,17 @@ type recount struct {
 	items, work lease.Progress
 	plans       uint32
 	next        uint32
-	cut         int64 // so many bytes of the input are in shards, without a gap
+	cut         int64  // so many bytes of the input are in shards, without a gap
+	numbered    uint32 // items in them
+	misnumbered bool   // one of these shards begins with another item
 }
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, pauses: map[lease.Kind]lease.Event{}}
+	v := &verifier{
+		snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{},
+		pauses: map[lease.Kind]lease.Event{}, scopes: map[string]*scopeFold{},
+	}
 	v.ledger()
 	s.Plans(func(id lease.ShardID, err error) bool {
 		if err != nil {
@@ -98,6 +108,7 @@ func Verify(s Snapshot) ([]lease.Problem, error) {
 	v.rows()
 	v.jobRows()
 	v.pauseRows()
+	v.scopeRows()
 	for id, f := range v.shards {
 		if !f.seen && (id != lease.ShardID{}) {
 			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
@@ -159,6 +170,10 @@ func (v *verifier) ledger() {
 }
 
 func (v *verifier) event(ev *lease.Event) {
+	if ev.Project != "" || ev.Subject != "" {
+		v.scopeEvent(ev)
+		return
+	}
 	id := ev.ShardID()
 	f := v.shards[id]
 	if f == nil {
@@ -238,7 +253,9 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried,
+		lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }
@@ -352,8 +369,9 @@ func (v *verifier) input(j *lease.Job) {
 // and work are those of the newest generation.
 func (c *recount) count(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
-	if s.Range.From == c.cut { // a range that comes again adds nothing
-		c.cut = max(c.cut, s.Range.To)
+	if s.Range != (lease.Range{}) && s.Range.From == c.cut { // a range that comes again adds nothing
+		c.misnumbered = c.misnumbered || s.Item != c.numbered
+		c.cut, c.numbered = s.Range.To, c.numbered+s.Opens
 	}
 	if superseded {
 		*c.old.Of(s.State)++
@@ -400,8 +418,8 @@ func (v *verifier) jobRows() {
 		if c.shards != j.Shards || c.old != j.Old || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
 			v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, c.plans, c.next)
 		}
-		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
-			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
+		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes || c.misnumbered {
+			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d in %d items, or number them otherwise", c.cut, j.Input.Bytes, c.numbered)
 		}
 		v.input(&j)
 		if c.items != j.Items || c.work != j.Work {

@@ -35,6 +35,13 @@ func (s *Store) Run(ctx context.Context) error {
 	defer close(s.stopped)
 	tick := time.NewTicker(s.term / tickPart)
 	defer tick.Stop()
+	swept := make(chan struct{})
+	sweeping, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(swept)
+		s.sweep(sweeping)
+	}()
+	defer func() { stop(); <-swept }()
 	for {
 		var err error
 		if page := s.nextPage(); page != nil {
@@ -234,13 +241,13 @@ func (s *Store) dispose(gone []lease.Digest) {
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
+		if s.index.inputs[d] > 0 || s.index.lists[d] > 0 || s.known[d].stays() {
 			continue
 		}
-		s.index.left(d)
-		if err := s.blobs.Remove(d); err != nil {
-			s.log.Warn("remove blob", "digest", d.String(), "error", err)
+		if _, here := s.present[d]; here {
+			s.forget(d)
 		}
+		delete(s.known, d)
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 )
 
 // TestBench prints the figures of a whole run. scripts/bench store calls it with
-// MACBATCH_LOAD naming what to measure ("all", or some of rates, depth, submit,
+// MACBATCH_LOAD naming what to measure ("all", or some of rates, depth, submit, lists,
 // slow), MACBATCH_LOAD_DIR a folder on the disk to measure, MACBATCH_LOAD_PEERS
 // the folder of the peers' harness, and MACBATCH_LOAD_ROUNDS.
 func TestBench(t *testing.T) {
@@ -44,7 +44,7 @@ func TestBench(t *testing.T) {
 	for _, part := range []struct {
 		name string
 		run  func()
-	}{{"limits", b.limits}, {"rates", b.rates}, {"submit", b.submit}, {"depth", b.depth}, {"slow", b.slow}} {
+	}{{"limits", b.limits}, {"rates", b.rates}, {"submit", b.submit}, {"lists", b.lists}, {"depth", b.depth}, {"slow", b.slow}} {
 		if want == "all" || slices.Contains(strings.Split(want, ","), part.name) {
 			part.run()
 		}

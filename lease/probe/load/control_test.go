@@ -27,7 +27,8 @@ var body = json.RawMessage(`{"task":"` + strings.Repeat("x", 180) + `"}`)
 // result is what a shard's work comes to.
 var result = json.RawMessage(`{"ok":true}`)
 
-// params are those of a job: so many shards of one item, in turns of so many needs.
+// params are those of a job: so many shards of one item, in turns of so many needs;
+// or of a list: so many items in a shard.
 type params struct {
 	Items   int `json:"items"`
 	Classes int `json:"classes"`
@@ -49,8 +50,10 @@ func (planner) Start(_ lease.Kind, b []byte) (lease.Plan, error) {
 	return plan, nil
 }
 
-func (planner) List(lease.Kind, []byte) (lease.Packing, error) {
-	return lease.Packing{}, errors.New("this load has no list inputs")
+func (planner) List(_ lease.Kind, b []byte) (lease.Packing, error) {
+	var p params
+	err := json.Unmarshal(b, &p)
+	return lease.Packing{Need: lease.Need{Kind: "load"}, Items: max(p.Items, 1), Bytes: 1 << 20, Line: 1 << 20}, err
 }
 
 func (planner) Accept(_ *lease.Job, _ *lease.Shard, b []byte, _ []lease.Digest) (means lease.Acceptance, err error) {
