@@ -91,7 +91,7 @@ func sumOf(b []byte) uint64 {
 
 // shardBytes is about the length of a shard's key and row.
 func shardBytes(s *lease.Shard) int {
-	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
 		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
 }
 

@@ -25,7 +25,7 @@ func fill(v reflect.Value, n *uint64) {
 		v.Set(reflect.ValueOf(json.RawMessage(strings.Repeat("[", int(*n%9)) + "7" + strings.Repeat("]", int(*n%9)))))
 		return
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the rest are signed numbers
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
