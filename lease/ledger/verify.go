@@ -40,6 +40,10 @@ type Snapshot interface {
 	// Successors returns how many are noted.
 	Successors() int
 
+	// Projects and Actors call fn for each with the sum of its row, or what keeps it from being read.
+	Projects(fn func(p lease.Scope, sum uint64, err error) bool)
+	Actors(fn func(a lease.Identity, sum uint64, err error) bool)
+
 	// Plans calls fn for each result whose shards are still being added, and for
 	// each job (number 0) whose input is still being cut; err says that its mark
 	// cannot be read.
@@ -72,6 +76,7 @@ type verifier struct {
 	shards   map[lease.ShardID]*fold // jobs have Seq 0
 	jobs     map[lease.JobID]*recount
 	pauses   map[lease.Kind]lease.Event // of kinds, and of everything: how each began
+	scopes   map[string]*scopeFold      // projects and actors, by their name in problems
 }
 
 // recount is a job's counters as its shards add them up.
@@ -88,7 +93,10 @@ type recount struct {
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
 func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, pauses: map[lease.Kind]lease.Event{}}
+	v := &verifier{
+		snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{},
+		pauses: map[lease.Kind]lease.Event{}, scopes: map[string]*scopeFold{},
+	}
 	v.ledger()
 	s.Plans(func(id lease.ShardID, err error) bool {
 		if err != nil {
@@ -100,6 +108,7 @@ func Verify(s Snapshot) ([]lease.Problem, error) {
 	v.rows()
 	v.jobRows()
 	v.pauseRows()
+	v.scopeRows()
 	for id, f := range v.shards {
 		if !f.seen && (id != lease.ShardID{}) {
 			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
@@ -161,6 +170,10 @@ func (v *verifier) ledger() {
 }
 
 func (v *verifier) event(ev *lease.Event) {
+	if ev.Project != "" || ev.Subject != "" {
+		v.scopeEvent(ev)
+		return
+	}
 	id := ev.ShardID()
 	f := v.shards[id]
 	if f == nil {
@@ -240,7 +253,9 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventCanceled, lease.EventReused:
 		f.granted = false
 	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried:
+	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried,
+		lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }

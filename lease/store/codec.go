@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,17 +26,18 @@ func (d *decoder) version() byte {
 
 // The first byte of a key says what it holds.
 const (
-	keyStore = 'm' // the store's identity
-	keyHead  = 'h' // the ledger's head, with the counters
-	keyJob   = 'j' // + job
-	keyShard = 's' // + job + seq
-	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
-	keyKey   = 'k' // + project, 0, idempotency key
-	keyReuse = 'u' // + digest
-	keyActor = 'a' // + actor id
-	keyPause = 'z' // + kind; nothing: of everything
-	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
+	keyStore   = 'm' // the store's identity
+	keyHead    = 'h' // the ledger's head, with the counters
+	keyJob     = 'j' // + job
+	keyShard   = 's' // + job + seq
+	keyValue   = 'o' // + job + seq: an inline result
+	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
+	keyNext    = 'n' // + job + seq: the number of the shard that supersedes it
+	keyKey     = 'k' // + project, 0, idempotency key
+	keyReuse   = 'u' // + digest
+	keyActor   = 'a' // + actor id
+	keyProject = 'q' // + project
+	keyPause   = 'z' // + kind; nothing: of everything
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -336,9 +338,14 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
-	if ev.For != 0 || ev.What != "" { // few have them
+	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
+	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
 	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
@@ -362,8 +369,12 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
 		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
-		if len(in.b) > 0 {
+		switch ev.Kind { //nolint:exhaustive // the others have no more
+		case lease.EventPaused, lease.EventResumed:
 			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+		case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+			lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
 		}
 		if err := in.done(); err != nil {
 			d.fail(err)
@@ -425,8 +436,9 @@ func decodeHead(b []byte) (h head, err error) {
 
 // chain is the digest after a record: over the one before it, its place, and its events.
 func chain(before lease.Digest, first uint64, record []byte) lease.Digest {
-	b := make([]byte, 0, 40+len(record))
-	b = append(b, before[:]...)
-	b = binary.BigEndian.AppendUint64(b, first)
-	return lease.DigestOf(append(b, record...))
+	h := sha256.New()
+	h.Write(before[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, first))
+	h.Write(record)
+	return lease.Digest(h.Sum(nil))
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"macbatch/lease"
@@ -116,3 +117,28 @@ func (s *snapshot) Value(id lease.ShardID) []byte { return s.r.Get(shardKey(keyV
 
 // HasBlob implements ledger.Snapshot.
 func (s *snapshot) HasBlob(d lease.Digest) (bool, error) { return s.blobs.Has(d) }
+
+// Projects implements ledger.Snapshot.
+func (s *snapshot) Projects(fn func(p lease.Scope, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyProject}, func(k, v []byte) bool {
+		p, err := decodeProject(lease.Project(k[1:]), v)
+		if err != nil {
+			return fn(lease.Scope{Project: lease.Project(k[1:])}, 0, err)
+		}
+		return fn(*p, sum(k, v), nil)
+	})
+}
+
+// Actors implements ledger.Snapshot.
+func (s *snapshot) Actors(fn func(a lease.Identity, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyActor}, func(k, v []byte) bool {
+		a, err := decodeActor(lease.ActorID(k[1:]), v)
+		if err == nil && a.Events == 0 {
+			err = errors.New("it is of an older form: start its control plane once")
+		}
+		if err != nil {
+			return fn(lease.Identity{Actor: lease.Actor{ID: lease.ActorID(k[1:])}}, 0, err)
+		}
+		return fn(a.Identity, sum(k, v), nil)
+	})
+}

@@ -114,6 +114,17 @@ func lived(t testing.TB) *leasetest.Fixture {
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
 	}
+	project(t, ctl, "films")
+	add(t, ctl, "mac", lease.WorkerRole, "films", lease.DefaultProject)
+	add(t, ctl, "gone", lease.Reader, "films")
+	for _, err := range []error{
+		ctl.Unassign(t.Context(), "mac", "films"), ctl.RotateActor(t.Context(), "mac", lease.Digest{9}),
+		ctl.RevokeActor(t.Context(), "gone"), ctl.CloseProject(t.Context(), "films"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	f.Stop(t)
 	return f
 }
@@ -129,7 +140,7 @@ func TestTamper(t *testing.T) {
 	tried := 0
 	for tried < 3000 {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsonz") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsoznaq") || len(all[i].value) == 0 {
 			continue
 		}
 		broken := make([]record, len(all))

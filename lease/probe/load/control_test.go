@@ -16,6 +16,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/api"
 	"macbatch/lease/blob"
+	"macbatch/lease/heap"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/store"
 )
@@ -98,17 +99,6 @@ func serve(r role) (err error) {
 	if err := s.SetActor(lease.Actor{ID: "admin", Role: lease.Admin}, hash); err != nil {
 		return err
 	}
-	if r.Pprof != "" {
-		f, err := os.Create(r.Pprof)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -117,10 +107,24 @@ func serve(r role) (err error) {
 	go server.Serve(l) //nolint:errcheck // it ends with the process
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	go heap.Run(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	fmt.Printf("http://%s %s\n", l.Addr(), token)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "profile" { // of all that follows
+			f, err := os.Create(r.Pprof)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := pprof.StartCPUProfile(f); err != nil {
+				return err
+			}
+			defer pprof.StopCPUProfile()
+			fmt.Println("profiling")
+			continue
+		}
 		if in.Text() == "verify" {
 			problems, err := s.As(lease.Actor{ID: "admin", Role: lease.Admin}).Verify(ctx)
 			fmt.Println(len(problems), err)
