@@ -144,14 +144,11 @@ func TestPhantomCommit(t *testing.T) {
 		<-started
 		<-started
 		for range 10_000 { // give them every chance
-			select {
-			case v := <-seen:
-				t.Errorf("a reader saw a = %q before its commit ended", v)
-			case err := <-results:
-				t.Errorf("answered %v before the commit ended", err)
-			default:
-				runtime.Gosched()
+			if len(seen) > 0 || len(results) > 0 {
+				t.Error("a reader or a writer was answered before the commit ended")
+				break
 			}
+			runtime.Gosched()
 		}
 		return syscall.EIO
 	}
