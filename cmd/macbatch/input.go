@@ -240,7 +240,9 @@ func (s *summed) flush() error {
 // submitList queues a list job: the control plane is asked first, and given the
 // input when it does not have it.
 func submitList(ctx context.Context, ctl lease.Control, s lease.Submission, in *input) (lease.JobID, error) {
-	s.Input = in.Input
+	if s.Input = in.Input; s.Project == "" {
+		s.Project = lease.DefaultProject
+	}
 	for tries := 0; ; tries++ {
 		id, err := ctl.Submit(ctx, s)
 		if !errors.Is(err, lease.ErrNeedBlob) || tries == 3 {
@@ -249,7 +251,7 @@ func submitList(ctx context.Context, ctl lease.Control, s lease.Submission, in *
 		if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}
-		if err := ctl.PutBlob(ctx, in.Digest, in.Bytes, io.NopCloser(in.file)); err != nil {
+		if err := ctl.PutBlob(ctx, lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: s.Project}, io.NopCloser(in.file)); err != nil {
 			return 0, fmt.Errorf("upload input: %w", err)
 		}
 	}

@@ -178,7 +178,7 @@ func (g *gatherer) shard(ctx context.Context, s *lease.Shard) error {
 func (g *gatherer) result(ctx context.Context, s *lease.Shard, into *pipeline.ListResult) error {
 	b := []byte(s.Result.Inline)
 	if s.Result.Inline == nil {
-		r, _, err := g.ctl.Blob(ctx, s.Result.Digest)
+		r, _, err := g.ctl.Blob(ctx, s.ID, s.Result.Digest)
 		if err != nil {
 			return err
 		}
