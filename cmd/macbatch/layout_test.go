@@ -17,6 +17,7 @@ var allowed = map[string]string{
 	"lease/api":          "lease lease/wire",
 	"lease/blob":         "lease",
 	"lease/gather":       "lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle",
+	"lease/heap":         "",
 	"lease/kv":           "",
 	"lease/kv/boltkv":    "lease/kv",
 	"lease/kv/kvtest":    "lease/kv",

@@ -26,7 +26,7 @@
 //	result_missing            a done shard without its result's bytes
 //	result_edited             a result whose bytes differ from its digest
 //	input_missing             a list job without its input
-//	input_not_covered         a list job whose shards leave out some of its input
+//	input_not_covered         a list job whose shards leave out some of its input, or number its items otherwise
 //	shard_without_job         a shard whose job is not there
 //	successor_disagrees       a shard that supersedes others by its row or by what is noted only
 //	pause_disagrees           a kind that is paused by its row or by its events only

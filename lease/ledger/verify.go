@@ -86,7 +86,9 @@ type recount struct {
 	items, work lease.Progress
 	plans       uint32
 	next        uint32
-	cut         int64 // so many bytes of the input are in shards, without a gap
+	cut         int64  // so many bytes of the input are in shards, without a gap
+	numbered    uint32 // items in them
+	misnumbered bool   // one of these shards begins with another item
 }
 
 // Verify checks a snapshot. Its error means that it could not be read at all.
@@ -367,8 +369,9 @@ func (v *verifier) input(j *lease.Job) {
 // and work are those of the newest generation.
 func (c *recount) count(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
-	if s.Range.From == c.cut { // a range that comes again adds nothing
-		c.cut = max(c.cut, s.Range.To)
+	if s.Range != (lease.Range{}) && s.Range.From == c.cut { // a range that comes again adds nothing
+		c.misnumbered = c.misnumbered || s.Item != c.numbered
+		c.cut, c.numbered = s.Range.To, c.numbered+s.Opens
 	}
 	if superseded {
 		*c.old.Of(s.State)++
@@ -415,8 +418,8 @@ func (v *verifier) jobRows() {
 		if c.shards != j.Shards || c.old != j.Old || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
 			v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, c.plans, c.next)
 		}
-		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
-			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
+		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes || c.misnumbered {
+			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d in %d items, or number them otherwise", c.cut, j.Input.Bytes, c.numbered)
 		}
 		v.input(&j)
 		if c.items != j.Items || c.work != j.Work {

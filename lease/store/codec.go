@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -435,8 +436,9 @@ func decodeHead(b []byte) (h head, err error) {
 
 // chain is the digest after a record: over the one before it, its place, and its events.
 func chain(before lease.Digest, first uint64, record []byte) lease.Digest {
-	b := make([]byte, 0, 40+len(record))
-	b = append(b, before[:]...)
-	b = binary.BigEndian.AppendUint64(b, first)
-	return lease.DigestOf(append(b, record...))
+	h := sha256.New()
+	h.Write(before[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, first))
+	h.Write(record)
+	return lease.Digest(h.Sum(nil))
 }

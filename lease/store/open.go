@@ -150,6 +150,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 	if err != nil {
 		return err
 	}
+	row, names := &lease.Shard{}, names{} // the index keeps no part of a row
 	states := func(id lease.ShardID) lease.State {
 		if b := r.Get(shardKey(keyShard, id)); b != nil {
 			if row, err := decodeShard(id, b); err == nil {
@@ -160,8 +161,8 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 	}
 	scan(r, []byte{keyShard}, func(k, v []byte) bool {
 		id := shardOfKey(k)
-		var row *lease.Shard
-		if row, err = decodeShard(id, v); err != nil {
+		*row = lease.Shard{}
+		if err = readShard(row, id, v, names); err != nil {
 			return false
 		}
 		j := jobs[id.Job]

@@ -72,6 +72,9 @@ type Store struct {
 	hashes sync.Pool // of hash.Hash, keyed with secret
 	head   head      // the writer's only
 	names  names     // of what it reads
+	spare  *tx       // for the next command
+
+	recordBytes int // about as many as the next commit\'s events will have
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned

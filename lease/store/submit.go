@@ -148,10 +148,11 @@ func (t *tx) addShards(j *jobRow, plan lease.Plan, base uint32, from, to int) er
 		}
 	}
 	for i := from; i < to; i++ {
-		sh := &shardTx{Shard: lease.Shard{
+		sh := t.newShard()
+		sh.Shard = lease.Shard{
 			ID: lease.ShardID{Job: j.ID, Seq: base + uint32(i)}, Project: j.Project, Priority: j.Priority,
 			Next: next[i], Spec: plan[i],
-		}}
+		}
 		sh.After = make([]uint32, len(plan[i].After))
 		for k, a := range plan[i].After {
 			sh.After[k] = base + a

@@ -125,6 +125,7 @@ func (s *Store) commit(first *command) error {
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
 		g = newGroup(w, s.head)
+		g.record.b = make([]byte, 0, s.recordBytes)
 		for i := 0; ; i++ {
 			if i == len(cmds) {
 				if i >= groupLimit {
@@ -163,6 +164,7 @@ func (s *Store) commit(first *command) error {
 		s.mu.Unlock()
 	case err == nil:
 		s.head = g.head
+		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
 	}
 	if err != nil {
 		for _, c := range cmds {
@@ -213,13 +215,18 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 	defer s.mu.Unlock()
 	t := g.begin(s, s.now())
 	if err := c.run(t); err != nil {
-		return err, t.wrote()
+		if t.wrote() {
+			return err, true
+		}
+		t.end()
+		return err, false
 	}
 	if t.wrote() {
 		t.seal()
 		c.gone = t.gone
 		s.ring()
 	}
+	t.end()
 	return nil, false
 }
 
