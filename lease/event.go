@@ -25,6 +25,10 @@ const (
 
 	EventCreated  EventKind = "created"  // the store itself began
 	EventRestored EventKind = "restored" // the store's epoch was raised
+
+	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
+	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
+	EventCheckpoint EventKind = "checkpoint" // of the store: all before the cut was carried
 )
 
 // EventKinds lists all kinds. Its order is the one byte a stored event spends on
@@ -33,6 +37,7 @@ var EventKinds = []EventKind{
 	EventQueued, EventReady, EventLeased, EventReleased, EventRequeued, EventLeaseExpired,
 	EventDone, EventReused, EventFailed, EventCanceled, EventSubmitted, EventPaused,
 	EventResumed, EventCreated, EventRestored,
+	EventCarried, EventPruned, EventCheckpoint,
 }
 
 // Event is one line of the ledger.
@@ -53,6 +58,10 @@ type Event struct {
 	From   ShardID      `json:"from,omitzero"`   // reused: whose result
 	Count  bool         `json:"count,omitempty"` // lease_expired: whether it counts as a lapse
 	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
+
+	Cut     uint64 `json:"cut,omitempty"`     // checkpoint: the newest event it seals; Digest is the chain's there
+	Carried uint64 `json:"carried,omitempty"` // checkpoint: how many rows were carried over the cut
+	Row     []byte `json:"-"`                 // carried: the row as of the cut, as the store writes it; for the verifier only
 }
 
 // ShardID returns the shard the event tells of; its Seq is zero for a job's event.

@@ -80,6 +80,11 @@ func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
 	return out.Problems, err
 }
 
+// Prune implements lease.Control.
+func (c *Client) Prune(ctx context.Context, ids []lease.JobID) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/prune", json: pruning{ids}}, nil)
+}
+
 // Heartbeat implements lease.Control.
 func (c *Client) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error) {
 	var out lease.Beaten

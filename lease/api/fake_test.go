@@ -93,6 +93,8 @@ func (f *fake) Verify(context.Context) ([]lease.Problem, error) {
 	return []lease.Problem{{Kind: "orphan_events", Subject: shardID.String(), Detail: "no row"}}, f.note()
 }
 
+func (f *fake) Prune(_ context.Context, ids []lease.JobID) error { return f.note(ids) }
+
 func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	if f.wait != nil {
 		select {

@@ -49,6 +49,7 @@ var routes = []route{
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
 	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
+	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
 	{Route{"PUT", "/v1/blobs/{digest}", uploader, true}, (*call).putBlob},
@@ -84,6 +85,9 @@ type (
 	}
 	workerList struct {
 		Workers []lease.Worker `json:"workers"`
+	}
+	pruning struct {
+		Jobs []lease.JobID `json:"jobs"`
 	}
 	problemList struct {
 		Problems []lease.Problem `json:"problems"`
@@ -185,6 +189,14 @@ func (c *call) verify(r *http.Request) (any, error) {
 	}
 	list, err := c.control.Verify(r.Context())
 	return problemList{list}, err
+}
+
+func (c *call) prune(r *http.Request) (any, error) {
+	var p pruning
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Prune(r.Context(), p.Jobs)
 }
 
 func (c *call) exchange(r *http.Request) (any, error) {

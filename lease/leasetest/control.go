@@ -39,6 +39,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"release", testRelease},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
+		{"prune", testPrune},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctl, f := open(t)

@@ -43,6 +43,8 @@ func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ct
 
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
 
+func (n near) Prune(ctx context.Context, ids []lease.JobID) error { return n.ctl().Prune(ctx, ids) }
+
 func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	return n.ctl().Exchange(ctx, x)
 }

@@ -2,7 +2,22 @@
 // not agree, as typed problems. It repairs nothing, and it shares no code with
 // what wrote them: its rules are stated here a second time.
 //
-// The kinds of problem:
+// # Checkpoints
+//
+// A ledger that was cut begins behind its newest checkpoint's cut, with the
+// digest of the chain that the checkpoint keeps. Every shard and job that was
+// there at the cut has a carried event as its first one behind it, with the row
+// as of the cut; that row is the base on which the later events are folded. A
+// carried event of which the earlier history is still there must agree with it.
+//
+// # Memory
+//
+// Histories are folded in passes over ascending ids. A pass takes what fits, up
+// to a limit, and leaves the rest to the next: memory is bounded whatever the
+// store holds, and a store below the limit is read once. A history of a shard
+// takes about 100 bytes.
+//
+// # Problems
 //
 //	no_creation_event         a shard or job without a first event
 //	two_terminal_events       a shard that ended twice
@@ -26,4 +41,8 @@
 //	result_missing            a done shard without its result's bytes
 //	result_edited             a result whose bytes differ from its digest
 //	shard_without_job         a shard whose job is not there
+//	carried_disagrees         a carried row that is not what its history says
+//	checkpoint_disagrees      a checkpoint that is not where, or does not count what, it should
+//	prune_disagrees           a pruned job that is there, or whose rows nobody is removing
+//	more_problems             how many more than the 10,000 listed there are
 package ledger

@@ -34,6 +34,7 @@ const (
 	keyKey   = 'k' // + project, 0, idempotency key
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
+	keyDrop  = 'd' // + job: its rows are being removed
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -206,16 +207,31 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	return e.b, fixed
 }
 
-func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+// decodeJobMarks reads the first part alone, as a carried event keeps it.
+func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 	d := decoder{b: b}
+	j := d.jobMarks(id)
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("job %v: row damaged: %w", id, err)
+	}
+	return j, nil
+}
+
+func (d *decoder) jobMarks(id lease.JobID) *jobRow {
 	d.version()
-	j = &jobRow{}
+	j := &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
 	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
 	j.Canceled, j.Reason = d.bool(), d.string()
 	j.Events, j.Last = d.uint32(), d.uint()
+	return j
+}
+
+func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+	d := decoder{b: b}
+	j = d.jobMarks(id)
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -252,6 +268,13 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
+	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		e.uint(ev.Cut)
+		e.uint(ev.Carried)
+	case lease.EventCarried:
+		e.string(string(ev.Row))
+	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
 	e.b = slices.Insert(e.b, at, n[:l]...)
@@ -274,6 +297,12 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
 		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+		switch ev.Kind { //nolint:exhaustive // the others have no more
+		case lease.EventCheckpoint:
+			ev.Cut, ev.Carried = in.uint(), in.uint()
+		case lease.EventCarried:
+			ev.Row = bytes.Clone(in.bytes())
+		}
 		if err := in.done(); err != nil {
 			d.fail(err)
 			break
@@ -294,6 +323,18 @@ type head struct {
 	Epoch   uint32
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
+
+	Events uint32 // of the store itself
+	Last   uint64 // sequence of the newest of them
+
+	Seal      uint64       // sequence of the newest checkpoint; 0: none
+	Base      uint64       // the newest event that it sealed; the ledger begins behind it
+	BaseChain lease.Digest // the chain's digest there
+
+	Want     bool         // the ledger is to be cut again
+	Cut      uint64       // of the checkpoint in the making; 0: there is none
+	CutChain lease.Digest // the chain's digest there
+	Carried  uint64       // rows carried over it so far
 }
 
 func encodeHead(h *head) []byte {
@@ -305,16 +346,30 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Epoch))
 	e.uint(uint64(h.Fence))
 	e.uint(uint64(h.Job))
+	e.uint(uint64(h.Events))
+	e.uint(h.Last)
+	e.uint(h.Seal)
+	e.uint(h.Base)
+	e.digest(h.BaseChain)
+	e.bool(h.Want)
+	e.uint(h.Cut)
+	e.digest(h.CutChain)
+	e.uint(h.Carried)
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
 
 func decodeHead(b []byte) (h head, err error) {
 	d := decoder{b: b}
-	d.version()
+	v := d.version()
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
+	if h.Events, h.Last = 1, 1; v >= 2 { // before, a store had its creation only
+		h.Events, h.Last = d.uint32(), d.uint()
+		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
+		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
+	}
 	if v := d.fixed64(); d.err == nil && v != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}

@@ -64,7 +64,7 @@ func (s *Store) initialise() error {
 	return s.engine.Update(func(w kv.Writer) error {
 		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
 		t := g.begin(s, now)
-		t.append(lease.Event{Kind: lease.EventCreated, N: 1})
+		t.note(lease.Event{Kind: lease.EventCreated})
 		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
 		t.seal()
 		return g.flush()
@@ -78,6 +78,7 @@ const schemaVersion = 1
 func (s *Store) load() error {
 	now := s.now()
 	s.index, s.paging, s.beat = newIndex(), nil, now
+	s.drops, s.dropper, s.carrier, s.trimmed = nil, dropper{}, carrier{}, 0
 	kept := map[lease.Digest]bool{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
@@ -94,7 +95,15 @@ func (s *Store) load() error {
 		if err := s.loadActors(r); err != nil {
 			return err
 		}
-		return s.loadRows(r, now, kept)
+		dropped := map[lease.JobID]bool{}
+		scan(r, []byte{keyDrop}, func(k, _ []byte) bool {
+			if len(k) == 9 {
+				s.drops = append(s.drops, lease.JobID(decodeKey(k)))
+				dropped[s.drops[len(s.drops)-1]] = true
+			}
+			return true
+		})
+		return s.loadRows(r, now, kept, dropped)
 	})
 	if err != nil {
 		return err
@@ -104,7 +113,7 @@ func (s *Store) load() error {
 
 // loadRows fills the index. Every open lease gets one full term: while the
 // control plane was away nobody could renew.
-func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool) (err error) {
+func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool, dropped map[lease.JobID]bool) (err error) {
 	jobs := map[lease.JobID]*jobRow{}
 	scan(r, []byte{keyJob}, func(k, v []byte) bool {
 		var j *jobRow
@@ -138,6 +147,9 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 	}
 	scan(r, []byte{keyShard}, func(k, v []byte) bool {
 		id := shardOfKey(k)
+		if dropped[id.Job] {
+			return true
+		}
 		var row *lease.Shard
 		if row, err = decodeShard(id, v); err != nil {
 			return false
@@ -178,7 +190,7 @@ func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 	var orphans []lease.Digest
 	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !planning && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
+		if !planning && s.holds == 0 && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
 			s.present[d] = size

@@ -25,16 +25,20 @@ const maxPlan = 256
 // What it needs to read is read before its transaction.
 func (s *Store) nextPage() *command {
 	s.mu.Lock()
-	if len(s.paging) == 0 || s.rest {
+	if s.rest {
 		s.rest = false
 		s.mu.Unlock()
 		return nil
+	}
+	if len(s.paging) == 0 {
+		s.mu.Unlock()
+		return s.nextCare()
 	}
 	p := s.paging[0]
 	s.mu.Unlock()
 	c := &command{done: make(chan error, 1)}
 	if p.plan.IsZero() {
-		c.run = func(t *tx) error { return t.cancelPage(p) }
+		c.run, c.frees = func(t *tx) error { return t.cancelPage(p) }, true
 		return c
 	}
 	plan, err := s.planOf(p.plan)
@@ -65,6 +69,10 @@ func (t *tx) pageDone() { t.s.paging = t.s.paging[1:] }
 
 func (t *tx) cancelPage(p *page) error {
 	j, err := t.job(p.job)
+	if isNotFound(err) { // pruned: nothing of it was open any more
+		t.pageDone()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -161,7 +169,9 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	t.marked[j.ID] = true
 	if cause != nil {
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
-		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
+		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason}); err != nil {
+			return err
+		}
 		t.s.index.marks[j.ID] = markCanceled
 		t.s.index.drop(j)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})

@@ -188,6 +188,7 @@ func (c *control) Events(_ context.Context, of lease.ShardID, after uint64, limi
 			}
 			for _, ev := range events {
 				if ev.Seq > after && (of.Job == 0 || ev.Job == of.Job) && len(out) < limit {
+					ev.Row = nil // the verifier's
 					out = append(out, ev)
 				}
 			}
@@ -222,8 +223,11 @@ func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []leas
 		if found == nil || found.ShardID() != id {
 			return nil, fmt.Errorf("shard %v: its event %d is missing", id, seq)
 		}
+		found.Row = nil // the verifier's
 		out = append(out, *found)
-		seq = found.Prev
+		if seq = found.Prev; found.Kind == lease.EventCarried {
+			break // what came before it may be gone
+		}
 	}
 	slices.Reverse(out)
 	return out[:min(limit, len(out))], nil
@@ -255,7 +259,7 @@ func (c *control) Verify(context.Context) (problems []lease.Problem, err error) 
 		return nil, fmt.Errorf("verify: %w", lease.ErrForbidden)
 	}
 	err = c.view(func(r kv.Reader) (err error) {
-		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs})
+		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs}, ledger.Limit)
 		return err
 	})
 	return problems, err

@@ -79,7 +79,9 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan) 
 		Key: sub.Key, Actor: actor, Submitted: t.now,
 	}, NextSeq: 1}
 	t.jobs[id] = j
-	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
+	if err := t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)}); err != nil {
+		return 0, err
+	}
 	if sub.Key != "" {
 		t.put(idempotencyKey(sub.Project, sub.Key), jobKey(keyKey, id)[1:])
 	}
@@ -151,7 +153,7 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 	if err := c.may(lease.Submitter); err != nil {
 		return err
 	}
-	return c.s.do(ctx, func(t *tx) error {
+	return c.s.doFreeing(ctx, func(t *tx) error {
 		j, err := t.job(id)
 		if err != nil {
 			return err
@@ -163,7 +165,9 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 			return nil
 		}
 		j.Canceled, j.Reason = true, clip(reason)
-		t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason})
+		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason}); err != nil {
+			return err
+		}
 		t.s.index.marks[id] = markCanceled
 		t.s.index.drop(j)
 		t.s.paging = append(t.s.paging, &page{job: id})

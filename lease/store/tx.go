@@ -16,6 +16,7 @@ type group struct {
 	head   head
 	record encoder // the events
 	first  uint64  // sequence of the first of them
+	trim   uint64  // ledger records before it go
 }
 
 func newGroup(w kv.Writer, h head) *group {
@@ -36,6 +37,11 @@ func (g *group) flush() error {
 		g.head.Chain = chain(g.head.Chain, g.first, g.record.b)
 		record := append(g.record.b, g.head.Chain[:]...)
 		if err := g.w.Append(g.first, record); err != nil {
+			return err
+		}
+	}
+	if g.trim > 0 {
+		if err := g.w.Trim(g.trim); err != nil {
 			return err
 		}
 	}
@@ -153,6 +159,8 @@ func (t *tx) step(sh *shardTx, c lease.Command) error {
 		return err
 	}
 	was := sh.State
+	t.carry(sh)
+	next.Events, next.Last = sh.Events, sh.Last
 	sh.Shard = next
 	for _, ev := range events {
 		ev.Job, ev.Shard = sh.ID.Job, sh.ID.Seq
@@ -185,13 +193,17 @@ func (t *tx) append(ev lease.Event) int {
 }
 
 // tell adds an event of the job itself.
-func (t *tx) tell(j *jobRow, ev lease.Event) {
+func (t *tx) tell(j *jobRow, ev lease.Event) error {
+	if err := t.carryJob(j); err != nil {
+		return err
+	}
 	ev.Job, ev.N, ev.Prev = j.ID, j.Events+1, j.Last
 	i := t.append(ev)
 	j.Events, j.Last = ev.N, t.events[i].Seq
 	t.marked[j.ID] = true
 	// Its sum is filled in by seal: the newest event of the job is the one whose
 	// sequence the row names.
+	return nil
 }
 
 // settle counts what a shard's end means for its job, and what waited for it.
