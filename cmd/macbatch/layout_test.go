@@ -30,6 +30,12 @@ var allowed = map[string]string{
 	"lease/worker/kinds":      "lease lease/pipeline lease/wire lease/worker summarize transcode transcode/inventory transcribe",
 	"spool":                   "",
 	"summarize":               "",
+
+	"summarize/model":            "",
+	"summarize/model/ollama":     "summarize/model",
+	"summarize/model/ollamatest": "",
+	"summarize/model/openai":     "summarize/model",
+
 	"transcode":               "transcode/child transcode/inventory",
 	"transcode/child":         "",
 	"transcode/inventory":     "transcode/child",

@@ -89,9 +89,9 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
 		return err
 	}
-	able, full := t.s.able(&x.Offer), t.s.waiting() >= t.s.budget
+	f := front{x: ix, claim: x, actor: &actor, full: ix.backlog >= t.s.budget}
 	for reused, size := 0, 0; len(out.Grants) < x.Max; {
-		tk, ok := ix.first(able, full, left, x.Job, &actor)
+		tk, ok := f.first(left)
 		if !ok {
 			return nil
 		}
@@ -99,7 +99,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 			out.More = true
 			return nil
 		}
-		sh, err := t.shard(tk.id)
+		sh, err := t.shard(tk.id())
 		if err != nil {
 			return err
 		}
@@ -107,8 +107,6 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 			return err
 		} else if did {
 			reused++
-			// Its successors may have opened classes.
-			able = t.s.able(&x.Offer)
 			continue
 		}
 		told := len(out.Grants)
@@ -133,46 +131,6 @@ func bulk(grants []lease.Grant) (n int) {
 	return n
 }
 
-// able lists the classes that a worker can serve now. s.mu is held.
-func (s *Store) able(o *lease.Offer) (able []*class) {
-	for _, c := range s.index.classes {
-		if o.Able(c.need) {
-			able = append(able, c)
-		}
-	}
-	return able
-}
-
-// waiting is how many bytes of blobs wait for open shards. s.mu is held.
-func (s *Store) waiting() (bytes int64) {
-	for d := range s.index.inputs {
-		bytes += s.present[d]
-	}
-	return bytes
-}
-
-// first is the oldest claimable shard among classes that still have room. When it
-// is full, too many bytes of blobs wait, bulky work rests; but that of a job of
-// which none wait goes on, or what nobody consumes of one job would stop all others.
-func (x *index) first(able []*class, full bool, left map[lease.Kind]int, job lease.JobID, actor *lease.Actor) (best ticket, ok bool) {
-	for _, c := range able {
-		if left[c.need.Kind] <= 0 {
-			continue
-		}
-		c.jobs.Ascend(func(l *line) bool {
-			if job != 0 && l.job != job || !actor.Sees(l.project) || full && c.need.Bulky && x.needing[l.job] > 0 {
-				return true
-			}
-			tk, has := l.shards.Min()
-			if has && (!ok || tk.before(best)) {
-				best, ok = tk, true
-			}
-			return !has
-		})
-	}
-	return best, ok
-}
-
 // grant leases a shard under a new fence. A lapsed shard that used up its chances
 // ends here instead.
 func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) error {
@@ -186,7 +144,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 	f := lease.Fence(uint64(t.head.Epoch)<<32 | uint64(t.head.Fence))
 	err := t.step(sh, lease.Claim{
 		Holder: lease.Holder{Worker: x.Worker, Actor: actor.ID, Incarnation: x.Incarnation, Request: x.Request},
-		Fence:  f, Term: lease.Term, Count: count,
+		Fence:  f, Term: t.s.term, Count: count,
 	})
 	if err != nil {
 		return err
@@ -202,7 +160,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
 		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
-		Payload: sh.Payload, Work: sh.Work, Term: lease.Term,
+		Payload: sh.Payload, Work: sh.Work, Term: t.s.term,
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
@@ -304,13 +262,13 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 	}
 	if held > 0 {
 		// One that no longer claims may be alive, but will not take the suspect.
-		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < lease.Term {
+		if other := ix.workers[ix.alone]; ix.alone != x.Worker && other != nil && t.now.Sub(other.claimed) < t.s.term {
 			return false, nil // another worker is being drained for it
 		}
 		ix.alone = x.Worker
 		return true, nil
 	}
-	sh, err := t.shard(tk.id)
+	sh, err := t.shard(tk.id())
 	if err != nil {
 		return false, err
 	}
@@ -321,7 +279,8 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
-		if x.Offer.Able(tk.need) && room(tk.need.Kind) && (x.Job == 0 || x.Job == tk.id.Job) && actor.Sees(ix.projects[tk.id.Job]) {
+		l := tk.line
+		if !l.hidden && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
 			best, ok = tk, true
 		}
 		return !ok

@@ -21,7 +21,7 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, now := s.index.worker(h.Worker), s.now()
-	alive := !w.seen.IsZero() && now.Sub(w.seen) < lease.Term
+	alive := !w.seen.IsZero() && now.Sub(w.seen) < s.term
 	if !alive && w.actor != actor { // nothing of another's worker binds this one
 		w.hello, w.request = lease.Hello{}, 0
 	}
@@ -66,9 +66,9 @@ func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, 
 			out.Lost = append(out.Lost, lb.Shard)
 			continue
 		}
-		c.s.index.renew(l, now.Add(lease.Term))
+		c.s.index.renew(l, now.Add(c.s.term))
 		l.ran = l.ran || lb.Phase == lease.Running
-		l.work = min(lb.Work, 1<<62)
+		c.s.index.progress(l, min(lb.Work, 1<<62))
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/google/btree"
@@ -13,7 +14,9 @@ import (
 // at start, moved along with them by tx.step. The rows stay the truth: memory
 // nominates a shard, its row decides.
 type index struct {
-	classes  map[lease.Need]*class
+	jobs     map[lease.JobID]*openJob       // jobs with open shards
+	lines    map[lineKey]*line              // their queues
+	classes  map[classKey]*class            // what may be claimed
 	suspects *btree.BTreeG[ticket]          // ready or lapsed, to be leased alone
 	leases   map[lease.ShardID]*openLease   // open leases
 	lapses   timeHeap                       // when leases may lapse; renewals are looked up when due
@@ -21,37 +24,18 @@ type index struct {
 	resting  map[lease.ShardID]ticket       //
 	waiting  map[lease.ShardID]int          // blocked shards: how many they still wait for
 	inputs   map[lease.Digest]int           // blobs: how many open shards need them
+	present  map[lease.Digest]int64         // blobs that are here, and their sizes: the store's own
+	backlog  int64                          // bytes of the blobs here that open shards need
 	needing  map[lease.JobID]int            // jobs: how many blobs their open shards need
 	silent   map[lease.ShardID]int          // open shards: lapses before any heartbeat told that they ran
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
-	projects map[lease.JobID]lease.Project  // of jobs with open shards
 	alone    lease.WorkerID                 // is drained to take a suspect
 	offered  bool                           // something became claimable since this was cleared
-}
+	offers   uint64                         // rises when something becomes claimable, or stops to be for a mark
 
-// class holds the shards of one need that may be claimed, first in first out.
-type class struct {
-	need lease.Need
-	jobs *btree.BTreeG[*line]
-}
-
-// line is the queue of one job within a class.
-type line struct {
-	priority int32
-	job      lease.JobID
-	project  lease.Project
-	shards   *btree.BTreeG[ticket]
-}
-
-// ticket is a shard's place in the order of grants.
-type ticket struct {
-	priority int32
-	stage    uint8
-	suspect  bool // to be leased alone; not part of the order
-	item     uint32
-	id       lease.ShardID
-	need     lease.Need
+	spareSlots *btree.FreeListG[slot] // nodes of trees, shared by all lines
+	spareLines *btree.FreeListG[*line]
 }
 
 // mark stops a job.
@@ -84,112 +68,30 @@ type workerSeen struct {
 	leases  map[lease.ShardID]*openLease
 }
 
-func newIndex() *index {
+func newIndex(present map[lease.Digest]int64) *index {
 	return &index{
-		classes: map[lease.Need]*class{}, suspects: btree.NewG(32, ticket.before),
-		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{},
+		jobs: map[lease.JobID]*openJob{}, lines: map[lineKey]*line{}, classes: map[classKey]*class{}, suspects: btree.NewG(32, ticket.before),
+		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{}, present: present,
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
-		projects: map[lease.JobID]lease.Project{},
-	}
-}
-
-// before is the order of grants: priority, job, item, later stages first.
-func (a ticket) before(b ticket) bool {
-	switch {
-	case a.priority != b.priority:
-		return a.priority > b.priority
-	case a.id.Job != b.id.Job:
-		return a.id.Job < b.id.Job
-	case a.item != b.item:
-		return a.item < b.item
-	case a.stage != b.stage:
-		return a.stage > b.stage
-	}
-	return a.id.Seq < b.id.Seq
-}
-
-func (a *line) before(b *line) bool {
-	if a.priority != b.priority {
-		return a.priority > b.priority
-	}
-	return a.job < b.job
-}
-
-func ticketOf(s *lease.Shard) ticket {
-	return ticket{priority: s.Priority, stage: s.Stage, suspect: s.Suspect(), item: s.Item, id: s.ID, need: s.Need}
-}
-
-// offer makes a shard claimable.
-func (x *index) offer(t ticket) {
-	x.offered = true
-	if t.suspect {
-		x.suspects.ReplaceOrInsert(t)
-		return
-	}
-	c := x.classes[t.need]
-	if c == nil {
-		c = &class{need: t.need, jobs: btree.NewG(32, (*line).before)}
-		x.classes[t.need] = c
-	}
-	l, ok := c.jobs.Get(&line{priority: t.priority, job: t.id.Job})
-	if !ok {
-		l = &line{priority: t.priority, job: t.id.Job, project: x.projects[t.id.Job], shards: btree.NewG(32, ticket.before)}
-		c.jobs.ReplaceOrInsert(l)
-	}
-	l.shards.ReplaceOrInsert(t)
-}
-
-// withdraw makes a shard no longer claimable, if it was.
-func (x *index) withdraw(t ticket) {
-	x.suspects.Delete(t)
-	delete(x.resting, t.id)
-	c := x.classes[t.need]
-	if c == nil {
-		return
-	}
-	if l, ok := c.jobs.Get(&line{priority: t.priority, job: t.id.Job}); ok {
-		if _, _ = l.shards.Delete(t); l.shards.Len() == 0 {
-			c.jobs.Delete(l)
-		}
-	}
-	if c.jobs.Len() == 0 {
-		delete(x.classes, t.need)
-	}
-}
-
-// drop withdraws all shards of a job at once.
-func (x *index) drop(j *jobRow) {
-	for need, c := range x.classes {
-		c.jobs.Delete(&line{priority: j.Priority, job: j.ID})
-		if c.jobs.Len() == 0 {
-			delete(x.classes, need)
-		}
-	}
-	var suspects []ticket
-	x.suspects.Ascend(func(t ticket) bool {
-		if t.id.Job == j.ID {
-			suspects = append(suspects, t)
-		}
-		return true
-	})
-	for _, t := range suspects {
-		x.suspects.Delete(t)
+		spareSlots: btree.NewFreeListG[slot](64), spareLines: btree.NewFreeListG[*line](64),
 	}
 }
 
 // moved follows a shard from one state to the next and returns the blobs that
 // no open shard needs any longer. It also takes in a row at start (was == 0).
 func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []lease.Digest) {
-	t := ticketOf(s)
-	if was == 0 && !s.State.Terminal() {
-		x.projects[s.ID.Job] = s.Project
+	if was == 0 {
+		if s.State.Terminal() {
+			return nil
+		}
+		x.opened(s)
 	}
 	if l := x.leases[s.ID]; l != nil {
 		x.close(l)
 	}
 	if was == lease.Ready {
-		x.withdraw(t)
+		x.withdraw(x.ticketOf(s))
 	}
 	delete(x.waiting, s.ID)
 	switch s.State {
@@ -197,55 +99,104 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		x.waiting[s.ID] = len(s.After)
 	case lease.Ready:
 		if s.Delay > 0 {
-			x.resting[s.ID] = t
+			x.resting[s.ID] = x.ticketOf(s)
 			heap.Push(&x.rests, due{now.Add(s.Delay), s.ID, 0})
-		} else if x.marks[s.ID.Job] == 0 {
-			x.offer(t)
+		} else {
+			x.offer(x.ticketOf(s))
 		}
 	case lease.Leased:
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
 		delete(x.silent, s.ID)
-		if was == 0 {
-			return nil
-		}
-		if n := x.needing[s.ID.Job] - len(s.Inputs); n > 0 {
-			x.needing[s.ID.Job] = n
-		} else if len(s.Inputs) > 0 {
-			delete(x.needing, s.ID.Job)
-			x.offered = true // its bulky work may go on
-		}
-		for _, d := range s.Inputs {
-			if x.inputs[d]--; x.inputs[d] <= 0 {
-				delete(x.inputs, d)
-				gone = append(gone, d)
-				x.offered = true // bulky work may go on
-			}
-		}
-		return gone
-	}
-	if was == 0 && len(s.Inputs) > 0 {
-		x.needing[s.ID.Job] += len(s.Inputs)
-		for _, d := range s.Inputs {
-			x.inputs[d]++
-		}
+		x.settled(s.ID.Job)
+		return x.needless(s)
 	}
 	return nil
 }
 
-func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, lapses: s.Lapses, ticket: ticketOf(s)}
-	x.leases[s.ID] = l
-	heap.Push(&x.lapses, due{l.deadline, l.id, l.fence})
-	if w := x.workers[s.Holder.Worker]; w != nil {
-		w.leases[s.ID] = l
+// opened takes in a shard that is new, or was open already at start.
+func (x *index) opened(s *lease.Shard) {
+	j := x.jobs[s.ID.Job]
+	if j == nil {
+		j = &openJob{project: s.Project}
+		x.jobs[s.ID.Job] = j
 	}
+	j.open++
+	if len(s.Inputs) == 0 {
+		return
+	}
+	x.needing[s.ID.Job] += len(s.Inputs)
+	for _, d := range s.Inputs {
+		if x.inputs[d]++; x.inputs[d] == 1 {
+			x.backlog += x.present[d]
+		}
+	}
+}
+
+// needless returns the blobs that nobody needs any longer once s has ended.
+func (x *index) needless(s *lease.Shard) (gone []lease.Digest) {
+	if len(s.Inputs) == 0 {
+		return nil
+	}
+	if n := x.needing[s.ID.Job] - len(s.Inputs); n > 0 {
+		x.needing[s.ID.Job] = n
+	} else {
+		delete(x.needing, s.ID.Job)
+		x.offered = true // its bulky work may go on
+		x.offers++
+	}
+	for _, d := range s.Inputs {
+		if x.inputs[d]--; x.inputs[d] <= 0 {
+			delete(x.inputs, d)
+			x.backlog -= x.present[d]
+			gone = append(gone, d)
+			x.offered = true // bulky work may go on
+		}
+	}
+	return gone
+}
+
+// arrived notes a blob that is here now, and left one that is no longer.
+func (x *index) arrived(d lease.Digest, size int64) {
+	if x.inputs[d] > 0 {
+		x.backlog += size - x.present[d]
+	}
+	x.present[d] = size
+}
+
+func (x *index) left(d lease.Digest) {
+	if x.inputs[d] > 0 {
+		x.backlog -= x.present[d]
+	}
+	delete(x.present, d)
+}
+
+func (x *index) open(s *lease.Shard) {
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	x.leases[s.ID] = l
+	x.watch(l)
+	x.worker(s.Holder.Worker).leases[s.ID] = l
+}
+
+// watch looks at a lease again at its deadline. Leases mostly end long before, so
+// that the heap is cleared of those that did once they are the most of it.
+func (x *index) watch(l *openLease) {
+	if len(x.lapses) > 1024 && len(x.lapses) > 2*len(x.leases) {
+		x.lapses = slices.DeleteFunc(x.lapses, func(d due) bool {
+			l := x.leases[d.id]
+			return l == nil || l.fence != d.fence || l.lapsed
+		})
+		heap.Init(&x.lapses)
+	}
+	heap.Push(&x.lapses, due{l.deadline, l.id, l.fence})
 }
 
 func (x *index) close(l *openLease) {
 	delete(x.leases, l.id)
-	if w := x.workers[l.holder.Worker]; w != nil {
-		delete(w.leases, l.id)
+	x.progress(l, 0)
+	w := x.workers[l.holder.Worker]
+	if delete(w.leases, l.id); len(w.leases) == 0 && w.seen.IsZero() {
+		delete(x.workers, l.holder.Worker)
 	}
 	if l.lapsed {
 		x.withdraw(l.ticket)
@@ -273,8 +224,14 @@ func (x *index) renew(l *openLease, deadline time.Time) {
 	if l.lapsed {
 		x.withdraw(l.ticket)
 		l.lapsed = false
-		heap.Push(&x.lapses, due{l.deadline, l.id, l.fence})
+		x.watch(l)
 	}
+}
+
+// progress notes how much of its work a lease reports to have done.
+func (x *index) progress(l *openLease, work uint64) {
+	x.jobs[l.id.Job].running += work - l.work
+	l.work = work
 }
 
 // lessWaiting tells that one shard that id waits for is done; true: it was the last.
@@ -286,16 +243,11 @@ func (x *index) lessWaiting(id lease.ShardID) bool {
 	return ok && n == 1
 }
 
-// worker returns what is known of a worker, made from its open leases when new.
+// worker returns what is known of a worker: its open leases, if it never spoke.
 func (x *index) worker(id lease.WorkerID) *workerSeen {
 	w := x.workers[id]
 	if w == nil {
 		w = &workerSeen{leases: map[lease.ShardID]*openLease{}}
-		for _, l := range x.leases {
-			if l.holder.Worker == id {
-				w.leases[l.id] = l
-			}
-		}
 		x.workers[id] = w
 	}
 	return w

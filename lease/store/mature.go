@@ -16,9 +16,7 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		delete(x.resting, d.id)
-		if x.marks[d.id.Job] == 0 {
-			x.offer(t)
-		}
+		x.offer(t)
 	}
 	for len(x.lapses) > 0 && !now.Before(x.lapses[0].at) {
 		d := heap.Pop(&x.lapses).(due)
@@ -27,13 +25,11 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		if now.Before(l.deadline) { // it was renewed
-			heap.Push(&x.lapses, due{l.deadline, l.id, l.fence})
+			x.watch(l)
 			continue
 		}
 		l.lapsed = true
 		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
-		if x.marks[d.id.Job] == 0 {
-			x.offer(l.ticket)
-		}
+		x.offer(l.ticket)
 	}
 }

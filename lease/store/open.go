@@ -21,7 +21,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, index: newIndex(), present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
 		wake: make(chan struct{}),
 	}
 	if s.now == nil {
@@ -29,6 +29,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if s.budget == 0 {
 		s.budget = 8 << 30
+	}
+	if s.term == 0 {
+		s.term = lease.Term
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -77,7 +80,7 @@ const schemaVersion = 1
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
-	s.index, s.paging, s.beat = newIndex(), nil, now
+	s.index, s.paging, s.beat = newIndex(s.present), nil, now
 	s.drops, s.dropper, s.carrier, s.trimmed = nil, dropper{}, carrier{}, 0
 	kept := map[lease.Digest]bool{}
 	err := s.engine.View(func(r kv.Reader) error {
@@ -164,7 +167,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
-			row.Deadline = now.Add(lease.Term)
+			row.Deadline = now.Add(s.term)
 		}
 		s.index.moved(row, 0, now)
 		for _, seq := range row.After {
@@ -193,7 +196,7 @@ func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 		if !planning && s.holds == 0 && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
-			s.present[d] = size
+			s.index.arrived(d, size)
 		}
 		return true
 	})

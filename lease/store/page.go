@@ -172,8 +172,7 @@ func (t *tx) dropPlan(p *page, cause error) error {
 		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason}); err != nil {
 			return err
 		}
-		t.s.index.marks[j.ID] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(j.ID, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})
 	}
 	t.pageDone()

@@ -58,7 +58,6 @@ func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) error {
 		}
 	}
 	delete(t.s.index.marks, j.ID)
-	delete(t.s.index.projects, j.ID)
 	t.s.drops = append(t.s.drops, j.ID)
 	return nil
 }

@@ -80,10 +80,8 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	for sid, l := range c.s.index.leases {
-		if sid.Job == id {
-			out.Work.Running += l.work
-		}
+	if j := c.s.index.jobs[id]; j != nil {
+		out.Work.Running = j.running
 	}
 	return out, nil
 }
@@ -277,7 +275,7 @@ func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.
 		c.s.mu.Lock()
 		here, err := c.s.blobs.Has(d) // unless it was dropped in between, being there already
 		if here {
-			c.s.present[d] = size
+			c.s.index.arrived(d, size)
 		}
 		c.s.mu.Unlock()
 		if here || err != nil {

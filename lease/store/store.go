@@ -42,7 +42,8 @@ type Options struct {
 	Engine  kv.Engine
 	Blobs   Blobs
 	Planner Planner
-	Budget  int64 // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
+	Budget  int64         // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
+	Term    time.Duration // of a lease; 0: lease.Term. A shorter one is for proofs: workers beat for lease.Term
 	Log     *slog.Logger
 	Now     func() time.Time // with a monotonic reading; nil: time.Now
 	Rand    *mrand.Rand      // jitter; nil: seeded by the system
@@ -58,6 +59,7 @@ type Store struct {
 	now     func() time.Time
 	rand    *mrand.Rand // the writer's only
 	budget  int64
+	term    time.Duration
 
 	id     [16]byte
 	secret []byte // keys lease tokens

@@ -168,8 +168,7 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason}); err != nil {
 			return err
 		}
-		t.s.index.marks[id] = markCanceled
-		t.s.index.drop(j)
+		t.s.index.stop(id, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: id})
 		return nil
 	})

@@ -40,7 +40,7 @@ func (s *Store) sweepStep() *command {
 		for d := range w.waiting {
 			if size, here := s.present[d]; here && s.index.inputs[d] == 0 {
 				w.asked[d] = size
-				delete(s.present, d)
+				s.index.left(d)
 			}
 		}
 		clear(w.waiting)
@@ -68,13 +68,15 @@ func (s *Store) sweepStep() *command {
 	defer s.mu.Unlock()
 	for _, d := range used {
 		if size, asked := w.asked[d]; asked {
-			s.present[d] = size
+			s.index.arrived(d, size)
 			delete(w.asked, d)
 		}
 	}
 	if err != nil { // nothing is removed that was not looked at
 		s.log.Error("look for blobs of pruned jobs", "error", err)
-		maps.Copy(s.present, w.asked)
+		for d, size := range w.asked {
+			s.index.arrived(d, size)
+		}
 		clear(w.asked)
 	}
 	if ended {
@@ -91,7 +93,7 @@ func (s *Store) sweep() {
 		}
 		if s.holds > 0 { // a reader came meanwhile
 			s.sweeper.add(map[lease.Digest]bool{d: true})
-			s.present[d] = size
+			s.index.arrived(d, size)
 			continue
 		}
 		if err := s.blobs.Remove(d); err != nil {

@@ -14,9 +14,13 @@ import (
 // groupLimit bounds how many commands share a commit.
 const groupLimit = 512
 
-// stallLimit is the silence after which the store assumes that it was asleep, or
-// stopped, and that workers could not reach it.
-const stallLimit = lease.Heartbeat
+// The parts of a term: how often the clock is looked at, and the silence after
+// which the store assumes that it was asleep, or stopped, and that workers could
+// not reach it.
+const (
+	tickPart  = 90 // of lease.Term: a second
+	stallPart = lease.Term / lease.Heartbeat
+)
 
 // command is one request to the writer.
 type command struct {
@@ -33,7 +37,7 @@ type command struct {
 // when nothing more can be served until the store is opened again.
 func (s *Store) Run(ctx context.Context) error {
 	defer close(s.stopped)
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(s.term / tickPart)
 	defer tick.Stop()
 	for {
 		var err error
@@ -190,16 +194,17 @@ func (s *Store) reload() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.index.workers, s.index.silent = old.workers, old.silent
-	for _, w := range s.index.workers {
-		clear(w.leases)
+	s.index.silent = old.silent
+	for id, o := range old.workers {
+		w := s.index.worker(id)
+		leases := w.leases
+		*w = *o
+		w.leases = leases
 	}
 	for id, l := range s.index.leases {
 		if o := old.leases[id]; o != nil && o.fence == l.fence {
-			l.deadline, l.ran, l.work = o.deadline, o.ran, o.work
-		}
-		if w := s.index.workers[l.holder.Worker]; w != nil {
-			w.leases[id] = l
+			l.deadline, l.ran = o.deadline, o.ran
+			s.index.progress(l, o.work)
 		}
 	}
 	return nil
@@ -236,7 +241,7 @@ func (s *Store) dispose(gone []lease.Digest) {
 		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
 			continue
 		}
-		delete(s.present, d)
+		s.index.left(d)
 		if err := s.blobs.Remove(d); err != nil {
 			s.log.Warn("remove blob", "digest", d.String(), "error", err)
 		}
@@ -262,10 +267,10 @@ func (s *Store) look() {
 	// A suspended host stops the monotonic clock, a stepped one moves the wall clock: heed both.
 	gap := max(now.Sub(s.beat), now.Round(0).Sub(s.beat.Round(0)))
 	s.beat = now
-	if gap > stallLimit {
+	if gap > s.term/stallPart {
 		s.log.Warn("the control plane was stopped or asleep; every lease gets a full term", "for", gap)
 		for _, l := range s.index.leases {
-			s.index.renew(l, now.Add(lease.Term))
+			s.index.renew(l, now.Add(s.term))
 		}
 	}
 	s.index.mature(now)
