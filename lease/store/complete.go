@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"macbatch/lease"
@@ -26,7 +27,7 @@ func (s *Store) check(rep lease.Report) checked {
 	s.mu.Lock()
 	l := s.index.leases[rep.Shard]
 	open := l != nil && l.fence == rep.Fence
-	missing := s.missing(rep.Blobs)
+	missing := s.missing(needs(&rep))
 	s.mu.Unlock()
 	if !open || len(missing) > 0 || rep.Token != s.token(rep.Shard, rep.Fence) {
 		return c
@@ -98,6 +99,15 @@ func named(plan lease.Plan, blobs []lease.Digest) error {
 	return nil
 }
 
+// needs lists the blobs that must be here for a report to count: those it names,
+// and its result, named or not.
+func needs(r *lease.Report) []lease.Digest {
+	if r.Outcome != lease.OutcomeDone || r.Result != nil || slices.Contains(r.Blobs, r.Digest) {
+		return r.Blobs
+	}
+	return append(slices.Clip(r.Blobs), r.Digest)
+}
+
 // missing lists the blobs that are not here. s.mu is held.
 func (s *Store) missing(blobs []lease.Digest) (missing []lease.Digest) {
 	for _, d := range blobs {
@@ -140,7 +150,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		v.Verdict, v.Reason = lease.Stale, "the shard is no longer leased"
 		return v, nil
 	}
-	if missing := t.s.missing(c.Blobs); len(missing) > 0 || !c.looked {
+	if missing := t.s.missing(needs(&c.Report)); len(missing) > 0 || !c.looked {
 		// Without a look it is a lease that opened meanwhile, or this host could
 		// not look: the worker asks again.
 		v.Verdict, v.Missing = lease.NeedBlobs, missing
