@@ -106,12 +106,8 @@ func (v *verifier) jobEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	if f.pruned {
 		v.add("event_after_terminal", subject(id), "event %d (%s) comes after the job was pruned", ev.Seq, ev.Kind)
 	}
-	switch ev.Kind {
-	case lease.EventCanceled:
-		f.canceled = true
-	case lease.EventPruned:
-		f.pruned = true
-	}
+	f.canceled = f.canceled || ev.Kind == lease.EventCanceled
+	f.pruned = f.pruned || ev.Kind == lease.EventPruned
 }
 
 // ends are the events that end a shard, and the state they leave it in.

@@ -18,7 +18,7 @@ type verifier struct {
 	limit    int
 	head     Head
 	problems []lease.Problem
-	more     int // problems beyond maxProblems
+	more     int                  // problems beyond maxProblems
 	pruning  map[lease.JobID]bool // jobs whose rows are being removed: whether the ledger says so
 
 	// The pass: ids from <= id < to; a zero to means to the end.
@@ -101,10 +101,9 @@ func (v *verifier) ledger(first, headed bool) {
 		next, last = r.First+uint64(len(r.Events)), r.Chain
 		for i := range r.Events {
 			ev := &r.Events[i]
-			switch ev.Kind {
-			case lease.EventCarried:
+			if ev.Kind == lease.EventCarried {
 				carried++
-			case lease.EventCheckpoint:
+			} else if ev.Kind == lease.EventCheckpoint {
 				seal, sealed, carried = *ev, carried, 0
 			}
 			if v.within(ev.ShardID()) {
