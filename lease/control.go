@@ -64,6 +64,10 @@ type Control interface {
 	// dropped. It also cuts the ledger: of what stays, histories begin anew.
 	Prune(ctx context.Context, ids []JobID) error
 
+	// Backup writes an archive of everything, as of one commit, to w. After an
+	// error what was written is worthless.
+	Backup(ctx context.Context, w io.Writer) error
+
 	// Exchange delivers reports and claims work, in one commit. A verdict comes
 	// back for each report, in order. A repeated request, by its number, gets
 	// the same grants while they are open.

@@ -24,6 +24,7 @@
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
+//	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	PUT  /v1/blobs/DIGEST            worker, submitter                      the bytes        204

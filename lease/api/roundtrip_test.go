@@ -69,6 +69,11 @@ var operations = []struct {
 	{"POST /v1/prune", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Prune(ctx, []lease.JobID{jobID})
 	}, []any{[]lease.JobID{jobID}}},
+	{"GET /v1/backup", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		var b strings.Builder
+		err := c.Backup(ctx, &b)
+		return b.String(), err
+	}, nil},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {

@@ -50,6 +50,7 @@ var routes = []route{
 	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
+	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
 	{Route{"PUT", "/v1/blobs/{digest}", uploader, true}, (*call).putBlob},
@@ -197,6 +198,22 @@ func (c *call) prune(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, c.control.Prune(r.Context(), p.Jobs)
+}
+
+// backup streams: what goes wrong behind its first bytes cuts the answer off.
+func (c *call) backup(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	c.w.Header().Set("Content-Type", "application/x-tar")
+	err := c.control.Backup(r.Context(), c.w)
+	if err != nil && c.w.status != 0 {
+		if r.Context().Err() == nil {
+			c.h.Log.Error("backup cut", "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil, err
 }
 
 func (c *call) exchange(r *http.Request) (any, error) {

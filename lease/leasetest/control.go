@@ -40,6 +40,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
 		{"prune", testPrune},
+		{"backup", testBackup},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctl, f := open(t)
