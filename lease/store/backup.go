@@ -55,6 +55,17 @@ type backupEnd struct {
 	Blobs   uint64         `json:"blobs"`
 	Bytes   int64          `json:"bytes"`             // of the blobs
 	Missing []lease.Digest `json:"missing,omitempty"` // blobs that rows refer to and that were not there
+	Sum     lease.Digest   `json:"sum"`               // of backupHead and the rest of this, as JSON
+}
+
+// sum is over what no other digest covers.
+func (e backupEnd) sum(head backupHead) (lease.Digest, error) {
+	e.Sum = lease.Digest{}
+	b, err := json.Marshal(struct {
+		backupHead
+		backupEnd
+	}{head, e})
+	return lease.DigestOf(b), err
 }
 
 // Backup implements lease.Control.
@@ -85,6 +96,9 @@ func Backup(ctx context.Context, e kv.Engine, blobs Blobs, now time.Time, w io.W
 		err = b.blobs(blobs)
 	}
 	if err == nil {
+		b.end.Sum, err = b.end.sum(b.head)
+	}
+	if err == nil {
 		err = b.json(endName, b.end)
 	}
 	if err == nil {
@@ -102,6 +116,7 @@ type backup struct {
 	now   time.Time
 	piece encoder
 	needs []lease.Digest // blobs that rows refer to
+	head  backupHead
 	end   backupEnd
 }
 
@@ -138,8 +153,8 @@ func (b *backup) store(r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = b.json(headName, backupHead{Format: backupFormat, Store: hex.EncodeToString(id[1:17]), Epoch: h.Epoch, Seq: h.Seq, Made: b.now.UTC()})
-	if err != nil {
+	b.head = backupHead{Format: backupFormat, Store: hex.EncodeToString(id[1:17]), Epoch: h.Epoch, Seq: h.Seq, Made: b.now.UTC().Round(0)}
+	if err = b.json(headName, b.head); err != nil {
 		return err
 	}
 	r.Scan(nil, nil, func(k, v []byte) bool {
@@ -283,7 +298,7 @@ func readArchive(t *tar.Reader, to sink) (a Archive, err error) {
 		}
 		switch {
 		case h.Name == endName:
-			return a, checkEnd(t, &a, pieces, bytes)
+			return a, checkEnd(t, &a, head, pieces, bytes)
 		case h.Name == fmt.Sprintf("store/%06d", len(pieces)+1) && h.Size <= maxPiece && a.Blobs == 0:
 			b, err := io.ReadAll(t)
 			if err == nil {
@@ -310,10 +325,13 @@ func readArchive(t *tar.Reader, to sink) (a Archive, err error) {
 }
 
 // checkEnd holds what was read against what the archive says of itself.
-func checkEnd(t *tar.Reader, a *Archive, pieces []lease.Digest, bytes int64) error {
+func checkEnd(t *tar.Reader, a *Archive, head backupHead, pieces []lease.Digest, bytes int64) error {
 	var end backupEnd
 	if err := json.NewDecoder(t).Decode(&end); err != nil {
 		return fmt.Errorf("%s: %w", endName, err)
+	}
+	if sum, err := end.sum(head); err != nil || sum != end.Sum {
+		return errors.New("damaged: its beginning or its end was changed")
 	}
 	if !slices.Equal(end.Pieces, pieces) || end.Blobs != a.Blobs || end.Bytes != bytes {
 		return errors.New("damaged: its pieces are not those it names at its end")

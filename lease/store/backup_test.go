@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,8 +169,8 @@ func TestDamagedBackup(t *testing.T) {
 	}
 }
 
-// same tells whether two archives hold the same files: the padding between them,
-// and what their headers say beside name and size, means nothing.
+// same tells whether two archives hold the same: padding, the headers' further
+// fields and the writing of JSON mean nothing.
 func same(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	x, y := tar.NewReader(bytes.NewReader(a)), tar.NewReader(bytes.NewReader(b))
@@ -181,7 +182,7 @@ func same(t *testing.T, a, b []byte) bool {
 		}
 		p, err := io.ReadAll(x)
 		q, err2 := io.ReadAll(y)
-		if err != nil || err2 != nil || h.Name != k.Name || h.Name != "backup.json" && !bytes.Equal(p, q) {
+		if err != nil || err2 != nil || h.Name != k.Name || path.Ext(h.Name) != ".json" && !bytes.Equal(p, q) {
 			return false
 		}
 	}

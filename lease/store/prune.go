@@ -253,7 +253,8 @@ func (d *dropper) scanValues(r kv.Reader) (keys [][]byte) {
 		}
 		job := shardOfKey(first).Job
 		end := prefixEnd(jobKey(keyValue, job))
-		if r.Get(jobKey(keyJob, job)) != nil {
+		later := r.Get(jobKey(keyDrop, job)) != nil && !slices.Contains(d.jobs, job) // who reuses its values is not known yet
+		if later || r.Get(jobKey(keyJob, job)) != nil {
 			d.at = end
 			continue
 		}
