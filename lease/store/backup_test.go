@@ -116,7 +116,7 @@ func labour(ctx context.Context, t *testing.T, ctl lease.Control, n int, done *a
 			w.Report(rep)
 			done.Add(1)
 		}
-		if rnd.IntN(20) == 0 && len(mine) > 0 {
+		if len(mine) > 3 {
 			if j, err := ctl.Job(ctx, mine[0]); err == nil && j.State.Terminal() {
 				if err := ctl.Prune(ctx, mine[:1]); err != nil && ctx.Err() == nil {
 					t.Errorf("prune: %v", err)
