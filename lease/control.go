@@ -33,7 +33,8 @@ const (
 // ErrUnauthorized and ErrUnknownOutcome.
 type Control interface {
 	// Submit queues a job and returns its id. ErrInvalid names what is wrong
-	// with the submission; ErrKeyReused tells of a key in use for another one.
+	// with the submission; ErrKeyReused tells of a key in use for another one;
+	// ErrNeedBlob of an input that must be uploaded first.
 	Submit(ctx context.Context, s Submission) (JobID, error)
 
 	// Job tells where a job stands.
@@ -44,6 +45,20 @@ type Control interface {
 
 	// Cancel ends a job. Once it returned nil nothing of the job turns done.
 	Cancel(ctx context.Context, id JobID, reason string) error
+
+	// Pause stops grants for d, or until Resume when d is 0: at once, while what is
+	// leased goes on and is accepted. Pausing again replaces reason and duration.
+	// All but a job's pause are the admin's. ErrNotAllowed: the job has ended.
+	Pause(ctx context.Context, of Target, reason string, d time.Duration) error
+
+	// Resume ends a pause. There need not be one.
+	Resume(ctx context.Context, of Target, reason string) error
+
+	// Retry adds shards that do again what is selected, one page at a time: the
+	// shards above after, up to what one commit should hold; call it again with
+	// the Next it returns. What ended stays as it ended. Asking again while the
+	// new shards are open adds nothing.
+	Retry(ctx context.Context, id JobID, what Selection, after uint32) (Retried, error)
 
 	// Shards pages through a job's shards by number, those above after. With
 	// results, small results come along inline.
@@ -81,6 +96,11 @@ type Control interface {
 
 	// Blob opens stored bytes and tells their number.
 	Blob(ctx context.Context, d Digest) (io.ReadCloser, int64, error)
+
+	// Input opens the bytes from ≤ offset < to of a job's list input: for a reader
+	// of the job any of them (of.Seq == 0), for a worker those in the range of a
+	// shard it holds a lease on. They are unchecked: a shard's range has a digest.
+	Input(ctx context.Context, of ShardID, from, to int64) (io.ReadCloser, error)
 }
 
 // Submission asks for a job.
@@ -89,7 +109,11 @@ type Submission struct {
 	Kind     Kind            `json:"kind"`
 	Params   json.RawMessage `json:"params"` // of the kind's own shape
 	Priority int32           `json:"priority,omitempty"`
-	Key      string          `json:"key,omitempty"` // idempotency: the same key and input give the same job
+	Input    Input           `json:"input,omitzero"` // of a kind that works on a list
+	// Key makes a submission idempotent: the same key and input give the same job,
+	// unless that failed or was canceled. Empty, with an Input: project, kind,
+	// parameters and input are the key.
+	Key string `json:"key,omitempty"`
 }
 
 // Job is one submission and where it stands.
@@ -100,13 +124,17 @@ type Job struct {
 	Params    json.RawMessage `json:"params"`
 	Priority  int32           `json:"priority,omitempty"`
 	Key       string          `json:"key,omitempty"`
+	Input     Input           `json:"input,omitzero"`
+	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
 	Actor     ActorID         `json:"actor"`
 	Submitted time.Time       `json:"submitted"`
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
+	Pause     Pause           `json:"pause,omitzero"`     // of the job itself
 	Shards    Counts          `json:"shards"`
-	Plans     uint32          `json:"plans,omitempty"` // accepted results whose shards are still being added
+	Old       Counts          `json:"old,omitzero"`    // of these: superseded
+	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
 	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
 
@@ -145,9 +173,11 @@ func (j *Job) Derive() JobState {
 	switch {
 	case j.Canceled:
 		return JobCanceled
+	case (j.Shards.Open() > 0 || j.Plans > 0) && !j.Pause.IsZero():
+		return JobPaused
 	case j.Shards.Open() > 0 || j.Plans > 0:
 		return JobRunning
-	case j.Shards.Failed == 0 && j.Items.Failed == 0:
+	case j.Shards.Failed == j.Old.Failed && j.Shards.Canceled == j.Old.Canceled && j.Items.Failed == 0:
 		return JobDone
 	case j.Items.Done > 0:
 		return JobPartial
@@ -236,7 +266,8 @@ type Grant struct {
 	Fence   Fence           `json:"fence"`
 	Token   string          `json:"token"`
 	Kind    Kind            `json:"kind"`
-	Payload json.RawMessage `json:"payload"`
+	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
+	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
 	Needs   []Result        `json:"needs,omitempty"` // results of the shards it waited for, in Spec.After's order
 	Term    time.Duration   `json:"term_ns"`         // it lapses so long after the last heartbeat

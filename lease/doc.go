@@ -32,4 +32,20 @@
 // its holder's until somebody else claims the shard. A row's deadline is not
 // stored: renewals would be commits. The store keeps deadlines in memory and
 // gives every open lease a full term when it starts.
+//
+// # Generations
+//
+// Terminal absorbs: a retry adds shards. One that repeats another has a higher
+// Generation and names in Supersedes what it stands in for: first the shard it
+// repeats, then all that the former result of that one had planned. What waited
+// for it is repeated with it, and waits for its copies and for those beside it
+// that are done; where an input was dropped its producer is repeated instead. The
+// shards that such a result plans are of its generation.
+//
+// The newest shards are those that nothing supersedes. A job's items and work
+// count these alone, by how they ended: an item that is asked for again is not
+// done until its newest shards are. The current results of an item are another
+// matter: those of its newest generation that came to all results, else to some;
+// so the earlier ones stay in use until the new ones are accepted, and for good
+// when no new ones come.
 package lease

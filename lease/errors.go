@@ -23,6 +23,9 @@ var (
 	// ErrKeyReused is returned when an idempotency key comes again with another input.
 	ErrKeyReused = errors.New("the key belongs to another submission")
 
+	// ErrNeedBlob is returned when a submission names an input that is not here: upload it and submit again.
+	ErrNeedBlob = errors.New("its input is not here yet")
+
 	// ErrFenced is returned when a shard was granted again, or settled, since the fence shown.
 	ErrFenced = errors.New("fence rejected")
 

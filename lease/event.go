@@ -20,11 +20,13 @@ const (
 	EventCanceled     EventKind = "canceled"      // of a shard, and of a job
 
 	EventSubmitted EventKind = "submitted"
-	EventPaused    EventKind = "paused"
-	EventResumed   EventKind = "resumed"
+	EventPaused    EventKind = "paused"  // of a job; and of the store: a kind or everything is
+	EventResumed   EventKind = "resumed" // likewise
 
 	EventCreated  EventKind = "created"  // the store itself began
 	EventRestored EventKind = "restored" // the store's epoch was raised
+
+	EventRetried EventKind = "retried" // of a job: shards were added to do some of it again
 
 	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
 	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
@@ -36,7 +38,7 @@ const (
 var EventKinds = []EventKind{
 	EventQueued, EventReady, EventLeased, EventReleased, EventRequeued, EventLeaseExpired,
 	EventDone, EventReused, EventFailed, EventCanceled, EventSubmitted, EventPaused,
-	EventResumed, EventCreated, EventRestored,
+	EventResumed, EventCreated, EventRestored, EventRetried,
 	EventCarried, EventPruned, EventCheckpoint,
 }
 
@@ -55,9 +57,12 @@ type Event struct {
 	Class  FailureClass `json:"class,omitempty"`
 	Reason string       `json:"reason,omitempty"`
 	Digest Digest       `json:"digest,omitzero"` // of the report or the result
-	From   ShardID      `json:"from,omitzero"`   // reused: whose result
+	From   ShardID      `json:"from,omitzero"`   // reused: whose result; queued: which shard it supersedes
 	Count  bool         `json:"count,omitempty"` // lease_expired: whether it counts as a lapse
 	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
+
+	For  time.Duration `json:"for_ns,omitempty"` // paused: it ends after so long; 0: when it is resumed
+	What Kind          `json:"what,omitempty"`   // paused, resumed, of the store: the kind; empty: everything
 
 	Cut     uint64 `json:"cut,omitempty"`     // checkpoint: the newest event it seals; Digest is the chain's there
 	Carried uint64 `json:"carried,omitempty"` // checkpoint: how many rows were carried over the cut

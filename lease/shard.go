@@ -24,12 +24,20 @@ type Spec struct {
 	Opens   uint32          `json:"opens,omitempty"`   // user-visible items that begin with this shard
 	Settles uint32          `json:"settles,omitempty"` // items that end with it, unless it plans successors
 	Work    uint64          `json:"work,omitempty"`    // size, in the kind's unit (media: ms), for progress
-	Payload json.RawMessage `json:"payload"`
-	Inputs  []Digest        `json:"inputs,omitempty"` // blobs it needs until it is terminal
-	After   []uint32        `json:"after,omitempty"`  // shards whose results it waits for; in a Plan: indexes into it
+	Payload json.RawMessage `json:"payload,omitempty"` // none: it works on a Range, by the job's parameters
+	Inputs  []Digest        `json:"inputs,omitempty"`  // blobs it needs until it is terminal
+	After   []uint32        `json:"after,omitempty"`   // shards whose results it waits for; in a Plan: indexes into it
+	// Parent is the number of the shard whose result planned this one; 0: it came
+	// with the job. The store sets it and the following.
+	Parent     uint32   `json:"parent,omitempty"`
+	Generation uint32   `json:"generation,omitempty"` // how often its work was asked for again
+	Supersedes []uint32 `json:"supersedes,omitempty"` // ended shards in whose place it came: first the one it repeats
+	Fresh      bool     `json:"fresh,omitempty"`      // no earlier result serves
 	// Reuse identifies the work by its inputs and parameters (the results it
 	// waits for are added by the store); zero when a result is never to be reused.
 	Reuse Digest `json:"reuse,omitzero"`
+	// Range is the lines of the job's input that it works on; zero for other work.
+	Range Range `json:"range,omitzero"`
 }
 
 // Plan is the shards to add to a job. Item numbers and After are as in Spec.
@@ -55,9 +63,14 @@ type Shard struct {
 	Result   Result        `json:"result,omitzero"`   // of a done shard
 	From     ShardID       `json:"from,omitzero"`     // whose result a reused one is
 	Planned  uint32        `json:"planned,omitempty"` // how many shards its result planned
+	First    uint32        `json:"first,omitempty"`   // number of the first of them
 
 	Events uint32 `json:"events"` // how many events tell its history
 	Last   uint64 `json:"last"`   // sequence of the newest of them
+
+	// Successor is the number of the shard that superseded it: no part of the row,
+	// but known of those that are listed.
+	Successor uint32 `json:"successor,omitempty"`
 
 	// Deadline is when an open lease lapses. It lives in memory only: the store
 	// sets it on what it loads. Zero means not known to have a deadline.
@@ -83,6 +96,7 @@ type Result struct {
 	Digest Digest          `json:"digest"`
 	Bytes  int64           `json:"bytes"`
 	Blob   bool            `json:"blob,omitempty"`   // kept as a blob; else in the store
+	Failed uint32          `json:"failed,omitempty"` // items of a list shard whose outcome is an error
 	Inline json.RawMessage `json:"inline,omitempty"` // the bytes, where an answer carries them
 }
 

@@ -105,7 +105,11 @@ func Step(s Shard, c Command, now time.Time) (Shard, []Event, error) {
 		if len(s.After) > 0 {
 			s.State = Blocked
 		}
-		return s, []Event{{Kind: EventQueued, Actor: c.Actor}}, nil
+		ev := Event{Kind: EventQueued, Actor: c.Actor}
+		if len(s.Supersedes) > 0 {
+			ev.From = ShardID{s.ID.Job, s.Supersedes[0]}
+		}
+		return s, []Event{ev}, nil
 
 	case Unblock:
 		if s.State != Blocked {

@@ -59,11 +59,17 @@ func head(parts []Part) Transcript {
 	for _, p := range parts {
 		t := p.Transcript
 		for _, f := range t.Flags {
-			if f != NoSpeech {
+			if f != NoSpeech && f != Suspicious {
 				out.Flag(f)
 			}
 		}
-		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.ModelDigest != out.ModelDigest {
+		for _, d := range t.Doubts {
+			d.FromMS, d.ToMS = max(d.FromMS+p.StartMS, p.FromMS), min(d.ToMS+p.StartMS, p.ToMS)
+			if d.FromMS <= d.ToMS {
+				out.Doubt(d)
+			}
+		}
+		if t.Engine != out.Engine || t.EngineVersion != out.EngineVersion || t.Model != out.Model || t.ModelDigest != out.ModelDigest {
 			out.Flag(MixedEngines)
 		}
 		for _, s := range t.Segments {

@@ -20,6 +20,10 @@ type Request struct {
 	// Progress, if not nil, is told how far into the sound the engine is. It is
 	// called from one goroutine at a time, and not after Transcribe returned.
 	Progress func(ms int64)
+
+	// Sure, if not nil, is asked before each request that costs money; its error
+	// ends the call.
+	Sure func(ctx context.Context) error
 }
 
 // Transcriber is a speech engine with its model.
@@ -31,15 +35,10 @@ type Transcriber interface {
 
 	// Transcribe recognises one sound. The transcript keeps the package's rules.
 	// It returns *PermanentError for a sound that can't be read or a language the
-	// model doesn't know, the context's cause, or an error that may go away.
+	// model doesn't know, *BusyError, *UnavailableError, *UnknownOutcomeError, the
+	// context's cause, or an error that may go away.
 	Transcribe(ctx context.Context, r Request) (Transcript, error)
 }
-
-// PermanentError is returned when trying again can't help.
-type PermanentError struct{ Err error }
-
-func (e *PermanentError) Error() string { return e.Err.Error() }
-func (e *PermanentError) Unwrap() error { return e.Err }
 
 // Stamp fills in which engine made t.
 func (i Info) Stamp(t *Transcript) {

@@ -18,6 +18,7 @@ const (
 	BeyondEnd    = "beyond_end"    // text placed after the end of the sound was dropped
 	Unheard      = "unheard"       // text that the engine placed in silence was dropped
 	MixedEngines = "mixed_engines" // the parts come from different engines or models
+	Untimed      = "untimed"       // the engine gave no times: they are guessed from the sound's pauses
 )
 
 // Word is one spoken word.
@@ -48,6 +49,7 @@ type Transcript struct {
 	Params        map[string]string `json:"params,omitempty"`
 	Segments      []Segment         `json:"segments"`
 	Flags         []string          `json:"flags,omitempty"`
+	Doubts        []Doubt           `json:"doubts,omitempty"` // in order
 }
 
 // Spoken is s.Words, or, where the engine gave no word times, the words of the
@@ -110,6 +112,23 @@ func (t Transcript) Validate(durationMS int64) error {
 		}
 		at = s.EndMS
 	}
+	return t.validDoubts(durationMS)
+}
+
+func (t Transcript) validDoubts(durationMS int64) error {
+	if len(t.Doubts) > maxDoubts || (len(t.Doubts) > 0) != t.Has(Suspicious) {
+		return fmt.Errorf("%d doubts, flags %q", len(t.Doubts), t.Flags)
+	}
+	var at int64
+	for i, d := range t.Doubts {
+		if d.FromMS < at || d.ToMS < d.FromMS || d.ToMS > durationMS {
+			return fmt.Errorf("doubt %d: %d to %d ms, after %d, of %d ms", i, d.FromMS, d.ToMS, at, durationMS)
+		}
+		if d.Kind == "" || len(d.Kind) > maxKind || len(d.Evidence) > maxEvidence || !utf8.ValidString(d.Kind+d.Evidence) {
+			return fmt.Errorf("doubt %d: %q, %q", i, d.Kind, d.Evidence)
+		}
+		at = d.FromMS
+	}
 	return nil
 }
 
@@ -143,6 +162,8 @@ func Repair(t Transcript, durationMS int64) Transcript {
 	out.Flags = slices.Clone(t.Flags)
 	out.DurationMS = durationMS
 	out.Segments = nil
+	out.Flags, out.Doubts = slices.DeleteFunc(out.Flags, func(f string) bool { return f == Suspicious }), nil
+	out.Doubt(t.Doubts...)
 	beyond := false
 	for _, s := range t.Segments {
 		words := make([]Word, 0, len(s.Words))
@@ -227,6 +248,17 @@ func clean(s string) string {
 		}, s)
 	}
 	return strings.TrimSpace(s)
+}
+
+// Remark reports whether text is one remark in brackets, or music notes: a
+// description of the sound, not speech.
+func Remark(text string) bool {
+	for _, pair := range []string{"[]", "()", "**"} {
+		if len(text) > 1 && text[0] == pair[0] && text[len(text)-1] == pair[1] && !strings.ContainsAny(text[1:len(text)-1], pair) {
+			return true
+		}
+	}
+	return strings.Trim(text, "♪♫ ") == ""
 }
 
 func clamp01(f float64) float64 {

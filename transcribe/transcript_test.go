@@ -90,6 +90,7 @@ func TestRepair(t *testing.T) {
 
 func FuzzRepair(f *testing.F) {
 	f.Add([]byte(`{"segments":[{"start_ms":5,"end_ms":1,"text":"a","words":[{"start_ms":9,"end_ms":-4,"text":"a"}]}]}`), int64(7))
+	f.Add([]byte(`{"segments":[{"text":"a"}],"flags":["suspicious"],"doubts":[{"kind":"gap","from_ms":9,"to_ms":-4}]}`), int64(7))
 	f.Add([]byte(`{"segments":[{"start_ms":9000000000000000000,"text":"a"},{"start_ms":-1,"text":" "}]}`), int64(0))
 	f.Fuzz(func(t *testing.T, data []byte, duration int64) {
 		var in Transcript
@@ -98,7 +99,7 @@ func FuzzRepair(f *testing.F) {
 		}
 		got := Repair(in, duration)
 		if len(got.Segments) == 0 {
-			got.Flags = []string{NoSpeech}
+			got.Flag(NoSpeech)
 		}
 		if err := got.Validate(duration); err != nil {
 			t.Fatalf("Repair(%s) left: %v", data, err)

@@ -42,7 +42,8 @@ func newApp(c *command) *cli.App {
 		},
 		Commands: []*cli.Command{
 			runCommand(c), controlCommand(c), serveCommand(c), submitCommand(c), statusCommand(c), gatherCommand(c),
-			cancelCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), verifyCommand(c),
+			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), verifyCommand(c),
+			probeCommand(c), probePartCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {

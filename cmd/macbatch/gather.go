@@ -26,6 +26,7 @@ func gatherCommand(c *command) *cli.Command {
 			"spool; it exits 0 only when the spool is empty afterwards.",
 		Flags: append(clientFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
+			formatsFlag(),
 			dataFlag("`FOLDER` of the worker whose spool to deliver")),
 		Action: func(x *cli.Context) error { return c.gather(x) },
 	}
@@ -38,6 +39,10 @@ func (c *command) gather(x *cli.Context) (err error) {
 	}
 	if x.NArg() == 0 && out != "" {
 		return usagef("gather -o %q needs a job's id", out)
+	}
+	formats, err := formatsOf(x)
+	if err != nil {
+		return err
 	}
 	ctl, err := c.dial(x)
 	if err != nil {
@@ -63,7 +68,7 @@ func (c *command) gather(x *cli.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("job %v: %w", id, err)
 	}
-	g, err := gather.New(ctl, job, out)
+	g, err := gather.New(ctl, job, out, formats)
 	if err != nil {
 		return err
 	}
@@ -74,6 +79,18 @@ func (c *command) gather(x *cli.Context) (err error) {
 	}
 	c.tell(report, out, time.Since(began))
 	return endError(job.State)
+}
+
+func formatsFlag() cli.Flag {
+	return &cli.StringFlag{Name: "formats", Usage: "what of each transcript is written, of " + gather.AllFormats(), Value: gather.DefaultFormats}
+}
+
+func formatsOf(x *cli.Context) ([]gather.Format, error) {
+	formats, err := gather.ParseFormats(x.String("formats"))
+	if err != nil {
+		return nil, usagef("--formats %q: %v", x.String("formats"), err)
+	}
+	return formats, nil
 }
 
 // replay delivers what a worker left in its spool and tells how many results are
@@ -131,6 +148,9 @@ func (c *command) tell(r gather.Report, out string, took time.Duration) {
 		line += fmt.Sprintf("; %d still under way", r.Pending)
 	}
 	fmt.Fprintln(c.stderr, line)
+	if r.Suspicious > 0 {
+		fmt.Fprintf(c.stderr, "%s in doubt; why is told in %s\n", plural(uint64(r.Suspicious), "transcript"), printable(filepath.Join(out, "manifest.jsonl")))
+	}
 	if r.Edited > 0 {
 		fmt.Fprintf(c.stderr, "%s changed by somebody: left as they are\n", plural(uint64(r.Edited), "output"))
 	}

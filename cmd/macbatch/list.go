@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,10 +81,10 @@ func workersCommand(c *command) *cli.Command {
 
 func cancelCommand(c *command) *cli.Command {
 	return &cli.Command{
-		Name: "cancel", Usage: "end a job; nothing of it turns done any more", UsageText: "macbatch cancel JOB [--reason TEXT]",
+		Name: "cancel", Usage: "end jobs; nothing of them turns done any more", UsageText: "macbatch cancel JOB… [--reason TEXT]",
 		Flags: append(clientFlags(), &cli.StringFlag{Name: "reason", Usage: "kept with the job"}),
 		Action: func(x *cli.Context) error {
-			id, err := jobArg(x)
+			ids, err := jobArgs(x)
 			if err != nil {
 				return err
 			}
@@ -91,10 +92,13 @@ func cancelCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := ctl.Cancel(x.Context, id, x.String("reason")); err != nil {
-				return fmt.Errorf("cancel job %v: %w", id, err)
+			var errs []error
+			for _, id := range ids {
+				if err := ctl.Cancel(x.Context, id, x.String("reason")); err != nil {
+					errs = append(errs, fmt.Errorf("cancel job %v: %w", id, err))
+				}
 			}
-			return nil
+			return errors.Join(errs...)
 		},
 	}
 }
@@ -156,6 +160,15 @@ func (c *command) printEvent(ev *lease.Event) error {
 		subject = ev.Job.String()
 	}
 	line := fmt.Sprintf("%d\t%s\t%s\t%s", ev.Seq, ev.At.Local().Format(time.DateTime), subject, ev.Kind)
+	if ev.Actor != "" && ev.Worker == "" {
+		line += " by=" + string(ev.Actor)
+	}
+	if ev.What != "" {
+		line += " kind=" + string(ev.What)
+	}
+	if ev.For != 0 {
+		line += " for=" + ev.For.String()
+	}
 	if ev.Worker != "" {
 		line += " worker=" + string(ev.Worker)
 	}

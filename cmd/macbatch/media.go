@@ -37,7 +37,8 @@ const (
 func workerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "parallel", Usage: "shards to work on at a time", Value: runtime.NumCPU()},
-		&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", "), Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
+		&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of --speech", Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
+		speechFlag(),
 		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
 		&cli.IntFlag{Name: "min-free", Usage: "take no work while fewer `MIB` are free on the disk of --data", Value: 512},
 		&cli.DurationFlag{Name: "grace", Usage: "how long running work may go on after the first interrupt", Value: 0},
@@ -52,10 +53,19 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		return nil, usagef("--parallel %d: must be 1 to 256", n)
 	}
 	name := x.String("transcriber")
-	if name != autoTranscriber && !slices.Contains(transcriberNames, name) {
-		return nil, usagef("--transcriber %q is not known; there are %s, %s", name, autoTranscriber, strings.Join(transcriberNames, ", "))
+	known := append([]string{autoTranscriber}, transcriberNames...)
+	for _, v := range x.StringSlice("speech") {
+		n, _, _ := strings.Cut(v, "=")
+		known = append(known, n)
+	}
+	if !slices.Contains(known, name) {
+		return nil, usagef("--transcriber %q is not known; there are %s", name, strings.Join(known, ", "))
 	}
 	ff, err := transcode.Locate("", "")
+	if err != nil {
+		return nil, err
+	}
+	free, paid, err := c.speechServers(x, ff.FFmpeg)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +74,12 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		return nil, err
 	}
 	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, FFmpegVersion: version, Roots: roots}
+	// Who names a server means it before what happens to be installed.
+	for _, s := range free {
+		if name == autoTranscriber || name == s.Name {
+			t.Transcribers = append(t.Transcribers, s)
+		}
+	}
 	var faults []string
 	for _, n := range transcriberNames {
 		if name != autoTranscriber && name != n {
@@ -78,6 +94,11 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 			continue
 		}
 		t.Transcribers = append(t.Transcribers, kinds.Transcriber{Name: n, Transcriber: tr})
+	}
+	for _, s := range paid {
+		if name == autoTranscriber || name == s.Name {
+			t.Transcribers = append(t.Transcribers, s)
+		}
 	}
 	if len(t.Transcribers) == 0 {
 		return nil, fmt.Errorf("no speech engine is ready: %s", strings.Join(faults, "; "))

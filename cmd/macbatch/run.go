@@ -30,6 +30,7 @@ func runCommand(c *command) *cli.Command {
 			"mirroring DIR's folders. Run it again to go on where it stopped: what is done stays done.",
 		Flags: append(append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
+			formatsFlag(),
 			dataFlag("`FOLDER` for the store and the work under way"),
 		}, workerFlags()...), libraryFlags()...),
 		Action: func(x *cli.Context) error { return c.run(x) },
@@ -52,6 +53,10 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	formats, err := formatsOf(x)
+	if err != nil {
+		return err
+	}
 	root := rootName(dir)
 	tools, err := c.tools(x, map[string]string{root: dir})
 	if err != nil {
@@ -60,6 +65,9 @@ func (c *command) run(x *cli.Context) (err error) {
 	params, err := libraryParams(x, root, "")
 	if err != nil {
 		return err
+	}
+	if t := tools.Transcribers[0]; t.Paid && params.Transcriber == "" {
+		return usagef("the one speech engine that is ready costs money: name it with --transcriber %s", t.Name)
 	}
 	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
 	data, err := c.data(x, "run")
@@ -94,9 +102,15 @@ func (c *command) run(x *cli.Context) (err error) {
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Run(storeCtx) })
-	err = c.runLibrary(x, s.As(admin), w, tools, params, out)
+	err = c.runLibrary(x, s.As(admin), w, tools, params, results{out, formats})
 	stopStore()
 	return errors.Join(err, serving.Wait())
+}
+
+// results says where a job's results go, and in which forms.
+type results struct {
+	dir     string
+	formats []gather.Format
 }
 
 // rootName names the root of an embedded run by its folder.
@@ -109,7 +123,7 @@ func rootName(dir string) string {
 
 // runLibrary continues the unfinished job of an earlier run, if there is one, and
 // then looks at the folder anew. Work that is done is not done again.
-func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, out string) error {
+func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, to results) error {
 	b, err := json.Marshal(params)
 	if err != nil {
 		return err
@@ -125,7 +139,7 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 		if resumed {
 			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
 		}
-		job, report, err := c.runJob(x, ctl, w, tools, id, out)
+		job, report, err := c.runJob(x, ctl, w, tools, id, to)
 		if err != nil || x.Context.Err() != nil {
 			return err
 		}
@@ -136,7 +150,7 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 		if job.State == lease.JobFailed && job.Items.Total == 0 {
 			return c.scanFailure(x.Context, ctl, job)
 		}
-		c.tell(report, out, time.Since(began))
+		c.tell(report, to.dir, time.Since(began))
 		if job.State == lease.JobDone && report.Growing > 0 {
 			return endError(lease.JobPartial)
 		}
@@ -167,7 +181,7 @@ func openJob(ctx context.Context, ctl lease.Control, params []byte) (id lease.Jo
 }
 
 // runJob works on one job until it ends, writing results as they come.
-func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, id lease.JobID, out string) (lease.Job, gather.Report, error) {
+func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, id lease.JobID, to results) (lease.Job, gather.Report, error) {
 	agent, err := c.agent(x, ctl, w, tools, id)
 	if err != nil {
 		return lease.Job{}, gather.Report{}, err
@@ -179,7 +193,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 		defer stop()
 		return agent.Run(ctx)
 	})
-	job, report, err := c.watch(ctx, ctl, agent, id, out)
+	job, report, err := c.watch(ctx, ctl, agent, id, to)
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, report, werr
@@ -196,11 +210,11 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 // watch shows a job's progress and writes its results as they come, until it
 // ends or ctx does. What is under way it asks the worker: it knows before its
 // next heartbeat.
-func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, out string) (job lease.Job, report gather.Report, err error) {
+func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, to results) (job lease.Job, report gather.Report, err error) {
 	if job, err = ctl.Job(ctx, id); err != nil {
 		return job, report, err
 	}
-	g, err := gather.New(ctl, job, out)
+	g, err := gather.New(ctl, job, to.dir, to.formats)
 	if err != nil {
 		return job, report, err
 	}

@@ -73,7 +73,7 @@ func (c *command) status(x *cli.Context) error {
 		err = printJSON(c.stdout, j)
 	} else {
 		err = c.printJob(&j)
-		if err == nil && (j.Shards.Failed > 0 || j.Items.Failed > 0) {
+		if err == nil && (j.Shards.Failed > j.Old.Failed || j.Items.Failed > 0) {
 			err = c.printFailures(x, ctl, id)
 		}
 	}
@@ -88,16 +88,38 @@ func jobArg(x *cli.Context) (lease.JobID, error) {
 	return lease.ParseJobID(a[0])
 }
 
+// jobArgs are the ids of at least one job.
+func jobArgs(x *cli.Context) ([]lease.JobID, error) {
+	a, err := args(x, 1, 1<<20, "jobs' ids")
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]lease.JobID, len(a))
+	for i, s := range a {
+		if ids[i], err = lease.ParseJobID(s); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
 func (c *command) printJob(j *lease.Job) error {
+	shards := fmt.Sprintf("%d blocked, %d ready, %d leased, %d done, %d failed, %d canceled",
+		j.Shards.Blocked, j.Shards.Ready, j.Shards.Leased, j.Shards.Done, j.Shards.Failed, j.Shards.Canceled)
+	if old := j.Old.Done + j.Old.Failed + j.Old.Canceled; old > 0 {
+		shards += fmt.Sprintf("; %d superseded", old)
+	}
 	rows := [][]string{
 		{"job", j.ID.String()},
 		{"state", string(j.State)},
 		{"kind", string(j.Kind)},
 		{"items", fmt.Sprintf("%d of %d done, %d failed", j.Items.Done, j.Items.Total, j.Items.Failed)},
 		{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))},
-		{"shards", fmt.Sprintf("%d blocked, %d ready, %d leased, %d done, %d failed, %d canceled",
-			j.Shards.Blocked, j.Shards.Ready, j.Shards.Leased, j.Shards.Done, j.Shards.Failed, j.Shards.Canceled)},
+		{"shards", shards},
 		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
+	}
+	if !j.Pause.IsZero() && !j.State.Terminal() {
+		rows = append(rows, []string{"pause", j.Pause.String()})
 	}
 	if j.Reason != "" {
 		rows = append(rows, []string{"reason", j.Reason})
@@ -120,7 +142,7 @@ func (c *command) printFailures(x *cli.Context, ctl lease.Control, id lease.JobI
 		}
 		for _, s := range shards {
 			after = s.ID.Seq
-			if s.State == lease.Failed && s.Class != lease.Dependency && len(rows) < maxFailures {
+			if s.State == lease.Failed && s.Successor == 0 && s.Class != lease.Dependency && len(rows) < maxFailures {
 				rows = append(rows, []string{"failed", s.ID.String(), string(s.Need.Kind), pipeline.Describe(s.Need.Kind, s.Payload), s.Reason})
 			}
 		}

@@ -23,7 +23,7 @@ func submitCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "project", Usage: "`NAME` of the project", Value: string(lease.DefaultProject)},
 			&cli.IntFlag{Name: "priority", Usage: "jobs of higher priority go first"},
 			&cli.StringFlag{Name: "key", Usage: "submitting again under the same `KEY` gives the same job"},
-			&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", "), Value: autoTranscriber},
+			&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		), libraryFlags()...),
 		Action: func(x *cli.Context) error { return c.submit(x) },

@@ -8,6 +8,8 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 	"sync"
 
 	"macbatch/lease"
@@ -90,27 +92,55 @@ func (u *upload) stop() error {
 // lease.ErrDigest instead of its last bytes when they are not what was asked for,
 // and in lease.ErrUnreachable when the connection broke.
 func (c *Client) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+	b, err := c.download(ctx, request{method: http.MethodGet, path: "/v1/blobs/" + d.String()})
+	if err != nil {
+		return nil, 0, err
+	}
+	b.want, b.sum = d, sha256.New()
+	return b, b.left, nil
+}
+
+// Input implements lease.Control. The reader ends in lease.ErrUnreachable when the
+// connection broke.
+func (c *Client) Input(ctx context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	q := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
+	if of.Seq != 0 {
+		q.Set("shard", strconv.FormatUint(uint64(of.Seq), 10))
+	}
+	b, err := c.download(ctx, request{method: http.MethodGet, path: "/v1/jobs/" + of.Job.String() + "/input", query: q})
+	switch {
+	case err != nil:
+		return nil, err
+	case b.left != to-from:
+		err := c.unreachable(b.p, fmt.Errorf("an answer of %d bytes, not %d", b.left, to-from))
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// download begins to read an answer that is no JSON.
+func (c *Client) download(ctx context.Context, rq request) (*download, error) {
 	p := newPatience(ctx, answerWait)
-	resp, err := c.do(p, request{method: http.MethodGet, path: "/v1/blobs/" + d.String()})
+	resp, err := c.do(p, rq)
 	if err == nil && (resp.StatusCode != http.StatusOK || resp.ContentLength < 0) {
 		resp.Body.Close()
 		err = c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
 	}
 	if err != nil {
 		p.end()
-		return nil, 0, err
+		return nil, err
 	}
 	p.rest()
-	return &download{c: c, p: p, body: resp.Body, want: d, left: resp.ContentLength, sum: sha256.New()}, resp.ContentLength, nil
+	return &download{c: c, p: p, body: resp.Body, left: resp.ContentLength}, nil
 }
 
 type download struct {
 	c    *Client
 	p    *patience
 	body io.ReadCloser
-	want lease.Digest
 	left int64
-	sum  hash.Hash
+	sum  hash.Hash // nil: not checked here
+	want lease.Digest
 	err  error // what ended it
 }
 
@@ -124,10 +154,12 @@ func (d *download) Read(b []byte) (int, error) {
 		d.p.touch()
 		n, err = d.body.Read(b)
 		d.p.rest() // a slow reader of these bytes is no stall
-		d.sum.Write(b[:n])
+		if d.sum != nil {
+			d.sum.Write(b[:n])
+		}
 		d.left -= int64(n)
 		if err != nil && (!errors.Is(err, io.EOF) || d.left > 0) {
-			d.err = fmt.Errorf("blob %v: %w", d.want, d.c.unreachable(d.p, err))
+			d.err = fmt.Errorf("download: %w", d.c.unreachable(d.p, err))
 			return n, d.err
 		}
 	}
@@ -136,7 +168,7 @@ func (d *download) Read(b []byte) (int, error) {
 	}
 	// The last bytes are held back if they are wrong: a reader that counts would
 	// not come again for the error.
-	if lease.Digest(d.sum.Sum(nil)) != d.want {
+	if d.sum != nil && lease.Digest(d.sum.Sum(nil)) != d.want {
 		d.err = fmt.Errorf("blob %v: %w", d.want, lease.ErrDigest)
 		return 0, d.err
 	}

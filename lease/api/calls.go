@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
@@ -41,6 +42,23 @@ func (c *Client) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lea
 // Cancel implements lease.Control.
 func (c *Client) Cancel(ctx context.Context, id lease.JobID, reason string) error {
 	return c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs/" + id.String() + "/cancel", json: cancellation{reason}}, nil)
+}
+
+// Retry implements lease.Control.
+func (c *Client) Retry(ctx context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	var out lease.Retried
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/jobs/" + id.String() + "/retry", json: retrying{what, after}}, &out)
+	return out, err
+}
+
+// Pause implements lease.Control.
+func (c *Client) Pause(ctx context.Context, of lease.Target, reason string, d time.Duration) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/pause", json: pausing{of, reason, d}}, nil)
+}
+
+// Resume implements lease.Control.
+func (c *Client) Resume(ctx context.Context, of lease.Target, reason string) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/resume", json: resuming{of, reason}}, nil)
 }
 
 // Shards implements lease.Control.
@@ -158,7 +176,12 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 }
 
 func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	rq := request{method: http.MethodPost, path: "/v1/exchange", json: x, wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	if c.json {
+		rq.json = x
+	} else if rq.compact, err = wire.AppendExchange(nil, &x); err != nil {
+		return out, err
+	}
 	if err = c.call(ctx, rq, &out); err == nil && len(out.Verdicts) != len(x.Reports) {
 		return lease.Exchanged{}, fmt.Errorf("%s: %d verdicts on %d reports: %w", c.host, len(out.Verdicts), len(x.Reports), lease.ErrUnreachable)
 	}

@@ -33,6 +33,7 @@ type Client struct {
 	host  string // for messages
 	token func() string
 	http  *http.Client
+	json  bool // exchange in JSON, as others do
 }
 
 var _ lease.Control = (*Client)(nil)
@@ -84,6 +85,7 @@ type request struct {
 	method, path string
 	query        url.Values
 	json         any       // the body, or
+	compact      []byte    // the body, in an exchange's compact form, or
 	body         io.Reader // the body of size bytes
 	size         int64
 	wait         time.Duration // for the answer's header
@@ -116,10 +118,12 @@ func (p *patience) end() {
 // closes its body, and ends p after that.
 func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 	body, size := rq.body, rq.size
-	if rq.json != nil {
-		var buf bytes.Buffer
-		if err := wire.Encode(&buf, rq.json); err != nil {
-			return nil, err
+	if rq.json != nil || rq.compact != nil {
+		buf := bytes.NewBuffer(rq.compact)
+		if rq.json != nil {
+			if err := wire.Encode(buf, rq.json); err != nil {
+				return nil, err
+			}
 		}
 		if buf.Len() > MaxBody {
 			return nil, fmt.Errorf("%s %s: body of %d bytes, over %d: %w", rq.method, rq.path, buf.Len(), MaxBody, lease.ErrTooLarge)
@@ -141,6 +145,8 @@ func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 	switch {
 	case rq.json != nil:
 		r.Header.Set("Content-Type", "application/json")
+	case rq.compact != nil:
+		r.Header.Set("Content-Type", wire.ExchangeType)
 	case body != nil:
 		r.Header.Set("Content-Type", "application/octet-stream")
 		r.ContentLength = size
@@ -188,7 +194,12 @@ func (c *Client) call(ctx context.Context, rq request, out any) error {
 	if out == nil {
 		return nil
 	}
-	if err := wire.Decode(&touching{resp.Body, p}, MaxAnswer, out); err != nil {
+	if y, ok := out.(*lease.Exchanged); ok && resp.Header.Get("Content-Type") == wire.ExchangeType {
+		err = wire.ReadExchanged(&touching{resp.Body, p}, MaxAnswer, y)
+	} else {
+		err = wire.Decode(&touching{resp.Body, p}, MaxAnswer, out)
+	}
+	if err != nil {
 		if errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge) {
 			err = fmt.Errorf("answer not understood: %s", err.Error()) // those sentinels speak of requests
 		}

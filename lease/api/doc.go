@@ -17,8 +17,16 @@
 //	GET  /v1/jobs                    reader            before=JOB limit=N                    {"jobs":[lease.Job…]}
 //	GET  /v1/jobs/JOB                reader                                                  lease.Job
 //	POST /v1/jobs/JOB/cancel         submitter                              {"reason":TEXT}  204
+//	POST /v1/jobs/JOB/retry          submitter                              lease.Selection, lease.Retried
+//	                                                                        "after":N
+//	POST /v1/pause                   submitter; admin                       {TARGET,          204
+//	                                 for kind and all                       "reason":TEXT,
+//	                                                                        "for_ns":N}
+//	POST /v1/resume                  as for pause                           {TARGET,          204
+//	                                                                        "reason":TEXT}
 //	GET  /v1/jobs/JOB/shards         reader            after=N limit=N      -                {"shards":[lease.Shard…]}
 //	                                                   results=1
+//	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
@@ -26,6 +34,7 @@
 //	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
+//	                                                                        (or compact)     (likewise)
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	PUT  /v1/blobs/DIGEST            worker, submitter                      the bytes        204
 //	GET  /v1/blobs/DIGEST            worker, reader                                          the bytes
@@ -37,12 +46,21 @@
 //
 // The bodies are the JSON of the Go types named. A job's id is text such as
 // "htb2k-1", a shard's "htb2k-1/3", a fence a decimal number as text, a digest 64
-// hexadecimal digits, an instant RFC 3339 text, a duration (…_ns) an integer of
+// hexadecimal digits, TARGET one of "job":JOB, "kind":KIND and "all":true, an instant RFC 3339 text, a duration (…_ns) an integer of
 // nanoseconds. Lists may hold fewer rows than the limit: a page is the last one
 // when it is empty.
 //
 // A blob's length is announced (Content-Length); its last byte makes it count,
 // its digest is checked at both ends. An answer that ends early is no answer.
+//
+// # Lists
+//
+// A kind that works on a list has an input: a blob of lines, each ended by "\n",
+// none empty. A submission names its digest and length; where the blob is not here the
+// answer is need_blob: PUT it and submit again. The payload of such a job's grant is the
+// job's parameters, and its lines name the range of the input to work on: GET
+// input with its shard, from and to, and compare with the range's digest. Without
+// shard a reader gets any bytes of the input.
 //
 // # Reports
 //
@@ -52,6 +70,27 @@
 // digest of an inline result is that of its bytes as they stand in the body:
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
+//
+// # The compact exchange
+//
+// An exchange whose Content-Type is application/vnd.macbatch.exchange says the
+// same in fewer bytes and a fraction of the time; its answer is in that form too,
+// an error is JSON as ever. The body is a byte 1, and then the fields in the order
+// of the Go types, those of Hello and Offer first:
+//
+//	number            unsigned varint in its shortest form; a signed one as its
+//	                  64 bits of two's complement
+//	true, false       a byte 1 or 0
+//	text, JSON value  its length, then its bytes; an absent value has length 0
+//	digest            32 bytes
+//	job               8 bytes, big-endian: epoch and counter, 4 each
+//	shard             its job, then its number
+//	list              its length, then its entries; per_kind is a list of kind and
+//	                  number, its kinds ascending
+//	lines             0, or 1 and its fields
+//
+// It is read as strictly: text must be UTF-8, a JSON value valid as in a JSON
+// body and without white space between its tokens, and nothing may follow.
 //
 // # Errors
 //
@@ -63,6 +102,7 @@
 //	403 forbidden         ErrForbidden       the role lacks it, or the Host or Origin is strange
 //	404 not_found         ErrNotFound        not there, or not the caller's
 //	409 key_reused        ErrKeyReused
+//	409 need_blob         ErrNeedBlob        upload the input, submit again
 //	409 twin              ErrTwin
 //	409 fenced, duplicate, conflict, not_allowed
 //	413 too_large         ErrTooLarge        split it

@@ -60,8 +60,8 @@ func (f *fake) Submit(_ context.Context, s lease.Submission) (lease.JobID, error
 }
 
 func (f *fake) Job(_ context.Context, id lease.JobID) (lease.Job, error) {
-	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Actor: "ann", Submitted: instant,
-		State: lease.JobRunning, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
+	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Input: lease.Input{Digest: abc, Bytes: 3}, Actor: "ann", Submitted: instant,
+		State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
 }
 
 func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
@@ -73,10 +73,22 @@ func (f *fake) Cancel(_ context.Context, id lease.JobID, reason string) error {
 	return f.note(id, reason)
 }
 
+func (f *fake) Retry(_ context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return lease.Retried{Added: 3, Found: 2, Busy: 1, Next: 9}, f.note(id, what, after)
+}
+
+func (f *fake) Pause(_ context.Context, of lease.Target, reason string, d time.Duration) error {
+	return f.note(of, reason, d)
+}
+
+func (f *fake) Resume(_ context.Context, of lease.Target, reason string) error {
+	return f.note(of, reason)
+}
+
 func (f *fake) Shards(_ context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
-	return []lease.Shard{{ID: shardID, Project: "p", Spec: lease.Spec{Need: lease.Need{Kind: "ocr"}, Payload: json.RawMessage(`[1]`)},
+	return []lease.Shard{{ID: shardID, Project: "p", Spec: lease.Spec{Need: lease.Need{Kind: "ocr"}, Payload: json.RawMessage(`[1]`), Range: lease.Range{From: 1, To: 9, Digest: abc}},
 		State: lease.Done, Fence: 1<<60 + 1, Holder: lease.Holder{Worker: "mac", Actor: "w"}, Delay: time.Second,
-		Result: lease.Result{Digest: abc, Bytes: 3, Inline: json.RawMessage(`"<\u0041>"`)}, Events: 3, Last: 8,
+		Result: lease.Result{Digest: abc, Bytes: 3, Inline: json.RawMessage(`"<\u0041>"`), Failed: 1}, Events: 3, Last: 8,
 		Deadline: instant}}, f.note(id, after, limit, results)
 }
 
@@ -116,7 +128,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 		return f.exchanged(x), err
 	}
 	out := lease.Exchanged{More: true, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr",
-		Payload: json.RawMessage(`{"b":[1]}`), Needs: []lease.Result{{Digest: abc, Bytes: 3, Blob: true}}, Term: lease.Term}}}
+		Payload: json.RawMessage(`{"b":[1]}`), Lines: &lease.Lines{Input: abc, Range: lease.Range{From: 1, To: 9, Digest: abc}, First: 4, Items: 2}, Needs: []lease.Result{{Digest: abc, Bytes: 3, Blob: true}}, Term: lease.Term}}}
 	for _, r := range x.Reports {
 		out.Verdicts = append(out.Verdicts, lease.Judgement{Shard: r.Shard, Fence: r.Fence, Verdict: lease.NeedBlobs, Missing: []lease.Digest{abc}})
 	}
@@ -146,6 +158,10 @@ func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, er
 		return f.blobs()
 	}
 	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(d)
+}
+
+func (f *fake) Input(_ context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader([]byte("abcdef")[from:to])), f.note(of, from, to)
 }
 
 // authenticate knows one token for each role: its name.

@@ -10,8 +10,14 @@ import (
 	"macbatch/lease/leasetest"
 )
 
-// TestControl runs the contract over the wire: client, handler and a real store.
+// TestControl runs the contract over the wire, in both forms of an exchange:
+// client, handler and a real store.
 func TestControl(t *testing.T) {
+	t.Run("compact", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return c }) })
+	t.Run("json", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return api.SpeakJSON(c) }) })
+}
+
+func testControl(t *testing.T, form func(*api.Client) lease.Control) {
 	leasetest.TestControl(t, func(t *testing.T) (lease.Control, *leasetest.Fixture) {
 		f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
 		srv := httptest.NewUnstartedServer(nil)
@@ -25,6 +31,6 @@ func TestControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c, f
+		return form(c), f
 	})
 }

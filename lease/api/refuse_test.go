@@ -16,6 +16,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/api"
+	"macbatch/lease/wire"
 )
 
 // target fills a pattern in.
@@ -103,9 +104,11 @@ func TestRoles(t *testing.T) {
 	may := map[string]string{
 		"POST /v1/jobs": "admin submitter", "GET /v1/jobs": "admin submitter reader", "GET /v1/jobs/{job}": "admin submitter reader",
 		"POST /v1/jobs/{job}/cancel": "admin submitter", "GET /v1/jobs/{job}/shards": "admin submitter reader",
+		"POST /v1/jobs/{job}/retry": "admin submitter", "POST /v1/pause": "admin submitter", "POST /v1/resume": "admin submitter",
 		"GET /v1/events": "admin submitter reader", "GET /v1/workers": "admin submitter reader", "GET /v1/verify": "admin",
 		"POST /v1/prune": "admin", "GET /v1/backup": "admin", "POST /v1/exchange": "admin worker", "POST /v1/heartbeat": "admin worker",
 		"PUT /v1/blobs/{digest}": "admin submitter worker", "GET /v1/blobs/{digest}": "admin submitter reader worker",
+		"GET /v1/jobs/{job}/input": "admin submitter reader worker",
 	}
 	for _, r := range api.Routes() {
 		roles, ok := may[r.Method+" "+r.Pattern]
@@ -129,6 +132,7 @@ func TestRoles(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	big := `{"reason":"` + strings.Repeat("a", 256<<10) + `"}`
+	compact := string(must(wire.AppendExchange(nil, &exchange)))
 	cancel := "/v1/jobs/" + jobID.String() + "/cancel"
 	tests := []struct {
 		name, method, path, body string
@@ -170,6 +174,12 @@ func TestRefusals(t *testing.T) {
 		{"body over the limit", "POST", cancel, big, nil, lease.ErrTooLarge},
 		{"heartbeat over the limit", "POST", "/v1/heartbeat", strings.Repeat(" ", 1<<20+1), nil, lease.ErrTooLarge},
 		{"exchange over the limit", "POST", "/v1/exchange", strings.Repeat(" ", api.MaxBody+1), nil, lease.ErrTooLarge},
+		{"compact exchange cut", "POST", "/v1/exchange", "\x01\x00", []string{"Content-Type", wire.ExchangeType}, lease.ErrMalformed},
+		{"compact exchange with a parameter", "POST", "/v1/exchange?x=1", compact, []string{"Content-Type", wire.ExchangeType}, lease.ErrMalformed},
+		{"compact exchange over the limit", "POST", "/v1/exchange", strings.Repeat("\x01", api.MaxBody+1), []string{"Content-Type", wire.ExchangeType}, lease.ErrTooLarge},
+		{"JSON called compact", "POST", "/v1/exchange", `{}`, []string{"Content-Type", wire.ExchangeType}, lease.ErrMalformed},
+		{"compact called JSON", "POST", "/v1/exchange", compact, nil, lease.ErrMalformed},
+		{"compact heartbeat", "POST", "/v1/heartbeat", compact, []string{"Content-Type", wire.ExchangeType}, lease.ErrMalformed},
 		{"form", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, lease.ErrMalformed},
 		{"plain text", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", "text/plain"}, lease.ErrMalformed},
 		{"no content type", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", ""}, lease.ErrMalformed},

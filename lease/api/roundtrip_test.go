@@ -18,12 +18,13 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/api"
+	"macbatch/lease/wire"
 )
 
 var update = flag.Bool("update", false, "write golden files")
 
 var (
-	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Key: "k"}
+	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Input: lease.Input{Digest: abc, Bytes: 3}, Key: "k"}
 	exchange   = lease.Exchange{
 		Hello: worker, Request: 1<<64 - 1, Max: 4, PerKind: map[lease.Kind]int{"ocr": 2, "fetch": 1}, Job: jobID, Wait: 20 * time.Second,
 		Reports: []lease.Report{
@@ -49,12 +50,30 @@ var operations = []struct {
 	{"POST /v1/jobs/{job}/cancel", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Cancel(ctx, jobID, "no \"need\"")
 	}, []any{jobID, "no \"need\""}},
+	{"POST /v1/jobs/{job}/retry", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Retry(ctx, jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, 1<<32-1)
+	}, []any{jobID, lease.Selection{Items: []uint32{0, 7}, Shards: []uint32{3}}, uint32(1<<32 - 1)}},
+	{"POST /v1/pause", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{Job: jobID}, "hot", time.Hour)
+	}, []any{lease.Target{Job: jobID}, "hot", time.Hour}},
+	{"POST /v1/pause", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{All: true}, "", 0)
+	}, []any{lease.Target{All: true}, "", time.Duration(0)}},
+	{"POST /v1/resume", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Resume(ctx, lease.Target{Kind: "ocr"}, "cool")
+	}, []any{lease.Target{Kind: "ocr"}, "cool"}},
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 1<<32-1, 7, true)
 	}, []any{jobID, uint32(1<<32 - 1), 7, true}},
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 0, 0, false)
 	}, []any{jobID, uint32(0), 0, false}},
+	{"GET /v1/jobs/{job}/input", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return read(c.Input(ctx, shardID, 2, 5))
+	}, []any{shardID, int64(2), int64(5)}},
+	{"GET /v1/jobs/{job}/input", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return read(c.Input(ctx, lease.ShardID{Job: jobID}, 0, 0))
+	}, []any{lease.ShardID{Job: jobID}, int64(0), int64(0)}},
 	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Events(ctx, shardID, 1<<64-1, 7)
 	}, []any{shardID, uint64(1<<64 - 1), 7}},
@@ -74,6 +93,12 @@ var operations = []struct {
 		err := c.Backup(ctx, &b)
 		return b.String(), err
 	}, nil},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		if far, ok := c.(*api.Client); ok {
+			c = api.SpeakJSON(far)
+		}
+		return c.Exchange(ctx, exchange)
+	}, []any{exchange}},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
@@ -87,6 +112,14 @@ var operations = []struct {
 		b, err := io.ReadAll(r)
 		return fmt.Sprintf("%d %s", n, b), errors.Join(err, r.Close())
 	}, []any{abc}},
+}
+
+func read(r io.ReadCloser, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(r)
+	return string(b), errors.Join(err, r.Close())
 }
 
 // recorder writes down what goes over the wire.
@@ -111,6 +144,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(&r.out, "> %s %s %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Content-Type"))
+	if req.Header.Get("Content-Type") == wire.ExchangeType { // readable in the golden file
+		body, answer = fmt.Appendf(nil, "%q", body), fmt.Appendf(nil, "%q", answer)
+	}
 	for _, line := range []string{string(body), fmt.Sprintf("< %d %s", resp.StatusCode, resp.Header.Get("Content-Type")), string(answer)} {
 		if line != "" {
 			r.out.WriteString(line + "\n")
@@ -163,7 +199,7 @@ func TestErrorsKeepTheirSentinel(t *testing.T) {
 	f := &fake{}
 	url := serve(t, newHandler(f))
 	for _, want := range []error{
-		lease.ErrNotFound, lease.ErrForbidden, lease.ErrMalformed, lease.ErrInvalid, lease.ErrKeyReused, lease.ErrTwin, lease.ErrFull,
+		lease.ErrNotFound, lease.ErrForbidden, lease.ErrMalformed, lease.ErrInvalid, lease.ErrKeyReused, lease.ErrNeedBlob, lease.ErrTwin, lease.ErrFull,
 		lease.ErrUnknownOutcome, lease.ErrTooLarge, lease.ErrDigest, lease.ErrFenced, lease.ErrUnreachable, lease.ErrNotAllowed,
 	} {
 		f.err = fmt.Errorf("do it: %w", want)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
@@ -45,7 +46,11 @@ var routes = []route{
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
 	{Route{"POST", "/v1/jobs/{job}/cancel", submitter, true}, (*call).cancel},
+	{Route{"POST", "/v1/jobs/{job}/retry", submitter, true}, (*call).retry},
+	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
+	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
+	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
 	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
@@ -74,6 +79,19 @@ type (
 	}
 	cancellation struct {
 		Reason string `json:"reason"`
+	}
+	retrying struct {
+		lease.Selection
+		After uint32 `json:"after,omitempty"`
+	}
+	pausing struct {
+		lease.Target
+		Reason string        `json:"reason,omitempty"`
+		For    time.Duration `json:"for_ns,omitempty"`
+	}
+	resuming struct {
+		lease.Target
+		Reason string `json:"reason,omitempty"`
 	}
 	jobList struct {
 		Jobs []lease.Job `json:"jobs"`
@@ -139,6 +157,35 @@ func (c *call) cancel(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return nil, c.control.Cancel(r.Context(), id, why.Reason)
+}
+
+func (c *call) retry(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	var what retrying
+	if err := c.decode(r, maxSmall, &what); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Retry(r.Context(), id, what.Selection, what.After)
+	return out, err
+}
+
+func (c *call) pause(r *http.Request) (any, error) {
+	var p pausing
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Pause(r.Context(), p.Target, p.Reason, p.For)
+}
+
+func (c *call) resume(r *http.Request) (any, error) {
+	var p resuming
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Resume(r.Context(), p.Target, p.Reason)
 }
 
 func (c *call) shards(r *http.Request) (any, error) {
@@ -218,11 +265,21 @@ func (c *call) backup(r *http.Request) (any, error) {
 
 func (c *call) exchange(r *http.Request) (any, error) {
 	var x lease.Exchange
-	if err := c.decode(r, MaxBody, &x); err != nil {
+	compact := r.Header.Get("Content-Type") == wire.ExchangeType
+	var err error
+	if compact {
+		err = c.decodeBody(r, MaxBody, func(body io.Reader) error { return wire.ReadExchange(body, MaxBody, &x) })
+	} else {
+		err = c.decode(r, MaxBody, &x)
+	}
+	if err != nil {
 		return nil, err
 	}
 	x.Wait = min(max(x.Wait, 0), lease.MaxWait)
 	out, err := c.control.Exchange(r.Context(), x)
+	if err == nil && compact {
+		wire.WriteExchanged(c.w, &out)
+	}
 	return out, err
 }
 
@@ -261,35 +318,67 @@ func (c *call) blob(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer blob.Close()
+	c.stream(r, blob, size)
+	return nil, nil
+}
+
+func (c *call) input(r *http.Request) (any, error) {
+	var of lease.ShardID
+	var err error
+	of.Job, err = lease.ParseJobID(r.PathValue("job"))
+	q := parseQuery(r, "shard", "from", "to")
+	of.Seq = uint32(q.uint("shard", 32))
+	from, to := int64(q.uint("from", 63)), int64(q.uint("to", 63))
+	if from > to {
+		q.fault(fmt.Errorf("bytes %d to %d: %w", from, to, lease.ErrMalformed))
+	}
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	in, err := c.control.Input(r.Context(), of, from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	c.stream(r, in, to-from)
+	return nil, nil
+}
+
+// stream answers with size bytes.
+func (c *call) stream(r *http.Request, from io.Reader, size int64) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
 	c.w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		return nil, nil
+		return
 	}
-	if _, err := io.CopyN(c.w, blob, size); err != nil {
+	if _, err := io.CopyN(c.w, from, size); err != nil {
 		if r.Context().Err() == nil {
-			c.h.Log.Warn("blob cut", "digest", d.String(), "error", err)
+			c.h.Log.Warn("answer cut", "route", c.route, "path", r.URL.Path, "error", err)
 		}
 		panic(http.ErrAbortHandler) // the client must see that it is not whole
 	}
-	return nil, nil
 }
 
 // decode reads a request's JSON body of at most limit bytes.
 func (c *call) decode(r *http.Request, limit int64, into any) error {
-	if err := parseQuery(r).err; err != nil {
-		return err
-	}
 	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || t != "application/json" {
 		return fmt.Errorf("content type %.100q is not application/json: %w", r.Header.Get("Content-Type"), lease.ErrMalformed)
 	}
+	return c.decodeBody(r, limit, func(body io.Reader) error { return wire.Decode(body, limit, into) })
+}
+
+// decodeBody reads a request's body of at most limit bytes.
+func (c *call) decodeBody(r *http.Request, limit int64, read func(io.Reader) error) error {
+	if err := parseQuery(r).err; err != nil {
+		return err
+	}
 	if r.ContentLength > limit {
 		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, limit, lease.ErrTooLarge)
 	}
-	err = wire.Decode(c.body, limit, into)
+	err := read(c.body)
 	if err != nil && c.body.broken() != nil {
 		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
 	}

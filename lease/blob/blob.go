@@ -198,7 +198,7 @@ func (w receiver) Write(p []byte) (int, error) {
 
 // Open opens a blob for reading and returns its size in bytes. The caller closes
 // the file.
-func (s *Store) Open(digest lease.Digest) (r io.ReadCloser, size int64, err error) {
+func (s *Store) Open(digest lease.Digest) (r io.ReadSeekCloser, size int64, err error) {
 	f, err := s.open(digest)
 	if err != nil {
 		return nil, 0, fmt.Errorf("open blob %x: %w", digest, err)

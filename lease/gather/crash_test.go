@@ -71,7 +71,7 @@ func memory(t *testing.T) string {
 
 // run gathers a job in two passes, the first one while it runs.
 func (w *world) run(job lease.Job, out string, step func(f *folder, op, name string) error) (g *Gatherer, err error) {
-	if g, err = open(w.c, job, out, step); err != nil {
+	if g, err = open(w.c, job, out, usual, step); err != nil {
 		return nil, err
 	}
 	if err := w.half(g); err != nil {
@@ -272,7 +272,7 @@ func TestKilledTwice(t *testing.T) {
 	}
 	_ = g.Close()
 	other := library(t, w.c, lease.JobID(1<<32|3), "films", "another", w.movies())
-	if g, err = open(w.c, other, out, nil); err != nil {
+	if g, err = open(w.c, other, out, usual, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.half(g); err != nil {

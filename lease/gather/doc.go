@@ -1,8 +1,9 @@
 // Package gather writes what a library job accepted into a folder that mirrors
 // the folders of its root. It writes over nothing that is not its own.
 //
-// For a film ROOT/a/b.mp4 it writes a/b.srt, a/b.vtt, a/b.txt, a/b.json and
-// a/b.summary.md. Films whose names would collide, also on a file system that
+// For a film ROOT/a/b.mp4 it writes a/b.summary.md and the formats that are asked
+// for: a/b.srt, a/b.vtt, a/b.txt, a/b.json, a/b.tsv, a/b.text.md. A format that a
+// film has from an earlier gathering is kept up to date. Films whose names would collide, also on a file system that
 // folds case or composes accents, keep their whole file name (a/b.mp4.srt), and
 // when that is not enough a "~" and the beginning of their path's digest. A name
 // whose place is taken by a file that is not this film's gives way in the same
@@ -26,6 +27,9 @@
 //	             transcript, but no summary), failed, canceled, skipped
 //	reason       why it is not done
 //	duration_ms  of the film's sound
+//	flags        of its transcript, such as suspicious
+//	score        the share of it that is not in doubt, where some is
+//	doubts       [{"kind", "from_ms", "to_ms", "evidence"}], the first ten
 //	name         what the names of its outputs begin with
 //	outputs      [{"path", "sha256", "bytes"}]; also those that an earlier
 //	             gathering wrote and this one could not renew
@@ -36,7 +40,7 @@
 //
 // # A film's JSON
 //
-// path, duration_ms, language, flags and segments are the same however often the
+// path, duration_ms, language, flags, doubts and segments are the same however often the
 // work was disturbed; what may differ is in provenance: the source's identity and
 // audio track, and for each piece of work its shard, worker, fence, engine, model
 // and parameters.

@@ -78,6 +78,8 @@ type movie struct {
 	path inventory.Path
 	says string  // each word in a segment; "" : nobody speaks
 	ends Outcome // Done when empty
+
+	doubt transcribe.Doubt // about its first part
 }
 
 // library puts a job over movies into c. Its worker and fences are by name.
@@ -161,6 +163,9 @@ func (b *build) movie(root string, item uint32, m movie) {
 		if len(some) == 0 {
 			tr.Flags = []string{transcribe.NoSpeech}
 		}
+		if i == 0 && m.doubt.Kind != "" {
+			tr.Doubt(m.doubt)
+		}
 		from := int64(i) * partMS
 		part := pipeline.Part{StartMS: from, FromMS: from, ToMS: from + partMS}
 		b.add(pipeline.Transcribe, item, lease.Done, "", pipeline.TranscribePayload{Path: m.path, DurationMS: partMS, Part: part}, tr)
@@ -172,10 +177,13 @@ func (b *build) movie(root string, item uint32, m movie) {
 	b.add(pipeline.Summarize, item, lease.Done, "", pipeline.SummarizePayload{Title: "T"}, sum)
 }
 
+// usual are the formats that nobody asked for.
+var usual, _ = ParseFormats(DefaultFormats)
+
 // gathered runs one pass over a job into out.
 func gathered(t *testing.T, c *control, job lease.Job, out string) Report {
 	t.Helper()
-	g, err := New(c, job, out)
+	g, err := New(c, job, out, usual)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package gather
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +15,9 @@ import (
 	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
-	"macbatch/transcribe/subtitle"
 )
 
-// film is the shards of one item, as a pass met them.
+// film is the shards of one item that its outputs are made from.
 type film struct {
 	transcode *lease.Shard
 	parts     []*lease.Shard
@@ -27,18 +25,14 @@ type film struct {
 	open      bool
 }
 
-// add keeps of a shard what is needed: there may be a great many.
 func (f *film) add(s *lease.Shard) {
 	f.open = f.open || !s.State.Terminal()
-	s.Next, s.Inputs, s.After = nil, nil, nil
 	switch s.Need.Kind {
 	case pipeline.Transcode:
 		f.transcode = s
 	case pipeline.Transcribe:
-		s.Payload = nil
 		f.parts = append(f.parts, s)
 	case pipeline.Summarize:
-		s.Payload = nil
 		f.summary = s
 	}
 }
@@ -50,7 +44,7 @@ func (f *film) settled() bool {
 
 // of is the digest of all results that the film's outputs are made from.
 func (f *film) of() string {
-	parts := []string{"1"} // the revision of the outputs' form
+	parts := []string{"2"} // the revision of the outputs' form
 	for _, s := range append([]*lease.Shard{f.transcode, f.summary}, f.parts...) {
 		if s != nil {
 			parts = append(parts, s.State.String(), s.Result.Digest.String())
@@ -95,6 +89,7 @@ type document struct {
 	DurationMS int64                `json:"duration_ms"`
 	Language   string               `json:"language,omitempty"`
 	Flags      []string             `json:"flags,omitempty"`
+	Doubts     []transcribe.Doubt   `json:"doubts,omitempty"`
 	Segments   []transcribe.Segment `json:"segments"`
 	Provenance provenance           `json:"provenance"`
 }
@@ -194,9 +189,8 @@ func (g *Gatherer) row(ctx context.Context, id lease.ShardID, results bool) (*le
 
 // contents are a film's outputs by suffix.
 type contents struct {
-	bodies     map[string][]byte
-	durationMS int64
-	noSpeech   bool
+	bodies map[string][]byte
+	whole  transcribe.Transcript
 }
 
 // assemble makes a film's outputs from its results.
@@ -229,7 +223,7 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 	if err != nil {
 		return nil, err
 	}
-	out := &contents{bodies: map[string][]byte{}, durationMS: whole.DurationMS, noSpeech: len(whole.Segments) == 0}
+	out := &contents{bodies: map[string][]byte{}, whole: whole}
 	if f.summary.State == lease.Done {
 		var sum summarize.Summary
 		if _, by, err = g.fetch(ctx, f.summary, &sum); err != nil {
@@ -240,21 +234,17 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 			return nil, err
 		}
 	}
-	doc.DurationMS, doc.Language, doc.Flags, doc.Segments = whole.DurationMS, whole.Language, whole.Flags, whole.Segments
-	for suffix, write := range map[string]func(io.Writer, transcribe.Transcript) error{
-		suffixSRT: subtitle.WriteSRT, suffixVTT: subtitle.WriteVTT, suffixText: subtitle.WriteText,
-	} {
-		if out.bodies[suffix], err = body(whole, write); err != nil {
+	doc.DurationMS, doc.Language, doc.Flags, doc.Doubts, doc.Segments = whole.DurationMS, whole.Language, whole.Flags, whole.Doubts, whole.Segments
+	for _, form := range formats {
+		if !g.wanted(form.name, form.suffix, src.key()) {
+			continue
+		}
+		out.bodies[form.suffix], err = body(whole, func(w io.Writer, t transcribe.Transcript) error { return form.write(w, &doc, t) })
+		if err != nil {
 			return nil, err
 		}
 	}
-	out.bodies[suffixJSON], err = body(doc, func(w io.Writer, d document) error {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", " ")
-		return e.Encode(d)
-	})
-	return out, err
+	return out, nil
 }
 
 func body[T any](v T, write func(io.Writer, T) error) ([]byte, error) {

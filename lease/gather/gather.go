@@ -10,23 +10,26 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
 	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
 )
 
 // Report counts what a Gatherer met and did, in all of its passes.
 type Report struct {
-	Films     int             // that are settled
-	ByOutcome map[Outcome]int // of those films; and of the files that the scan skipped
-	Growing   int             // files that the scan left for later: they are being written to
-	Pending   int             // films still being worked on
-	Written   int             // films of which outputs were written
-	Unchanged int             // films whose outputs were right already
-	Edited    int             // outputs that somebody changed since, and that were left alone
+	Films      int             // that are settled
+	ByOutcome  map[Outcome]int // of those films; and of the files that the scan skipped
+	Growing    int             // files that the scan left for later: they are being written to
+	Pending    int             // films still being worked on
+	Written    int             // films of which outputs were written
+	Unchanged  int             // films whose outputs were right already
+	Edited     int             // outputs that somebody changed since, and that were left alone
+	Suspicious int             // films whose transcripts are in doubt
 }
 
 // Gatherer writes the results of one job into one folder.
 type Gatherer struct {
 	ctl     lease.Control
 	job     lease.Job
+	formats []Format
 	root    string         // the job's
 	sub     inventory.Path // and the folder of it
 	folder  *folder
@@ -35,17 +38,18 @@ type Gatherer struct {
 	names   *names
 	sources map[inventory.Path]Source  // what the scan saw; nil before it ended
 	skipped []*Line                    // and what it skipped
-	items   map[uint32]bool            // that an earlier pass dealt with
+	items   map[uint32]uint32          // that an earlier pass dealt with: 1 + the newest generation there was
+	shown   map[uint32]uint32          // those that have outputs: 1 + the generation they are of
 	ends    map[inventory.Path]Outcome // of these and others
 	report  Report
 }
 
 // New takes over the folder out, which is made when it is not there.
-func New(ctl lease.Control, job lease.Job, out string) (*Gatherer, error) {
-	return open(ctl, job, out, nil)
+func New(ctl lease.Control, job lease.Job, out string, formats []Format) (*Gatherer, error) {
+	return open(ctl, job, out, formats, nil)
 }
 
-func open(ctl lease.Control, job lease.Job, out string, step func(f *folder, op, name string) error) (*Gatherer, error) {
+func open(ctl lease.Control, job lease.Job, out string, formats []Format, step func(f *folder, op, name string) error) (*Gatherer, error) {
 	p, err := pipeline.Params(job.Params)
 	if err != nil || job.Kind != pipeline.Library {
 		return nil, fmt.Errorf("gather job %v: not a library job: %w", job.ID, errors.Join(err, lease.ErrInvalid))
@@ -55,8 +59,8 @@ func open(ctl lease.Control, job lease.Job, out string, step func(f *folder, op,
 		return nil, err
 	}
 	g := &Gatherer{
-		ctl: ctl, job: job, root: p.Root, sub: p.Sub, folder: f,
-		items: map[uint32]bool{}, ends: map[inventory.Path]Outcome{},
+		ctl: ctl, job: job, formats: formats, root: p.Root, sub: p.Sub, folder: f,
+		items: map[uint32]uint32{}, shown: map[uint32]uint32{}, ends: map[inventory.Path]Outcome{},
 	}
 	if g.lines, g.had, err = readManifest(f.root); err != nil {
 		return nil, errors.Join(fmt.Errorf("output folder %q: %w", out, err), f.close())
@@ -88,7 +92,10 @@ func (g *Gatherer) Pass(ctx context.Context) (Report, error) {
 		return g.counts(), fmt.Errorf("gather job %v: %w", g.job.ID, err)
 	}
 	g.job = job // before its shards: when it is over, so are they
-	scan, films, err := g.read(ctx)
+	scan, films, again, err := g.read(ctx)
+	if again { // something that was dealt with was asked for anew: its earlier shards count, too
+		scan, films, _, err = g.read(ctx)
+	}
 	if err != nil {
 		return g.counts(), err
 	}
@@ -121,7 +128,7 @@ func hopeless(ctx context.Context, err error) bool {
 		errors.Is(err, lease.ErrUnauthorized)
 }
 
-func inOrder(films map[uint32]*film) []uint32 {
+func inOrder(films map[uint32]*item) []uint32 {
 	items := make([]uint32, 0, len(films))
 	for item := range films {
 		items = append(items, item)
@@ -130,10 +137,17 @@ func inOrder(films map[uint32]*film) []uint32 {
 	return items
 }
 
-// item deals with a film that is settled.
-func (g *Gatherer) item(ctx context.Context, item uint32, f *film) error {
-	if !f.settled() {
+// item deals with a film that has something to show.
+func (g *Gatherer) item(ctx context.Context, n uint32, it *item) error {
+	f, generation, last := it.current()
+	if f == nil {
 		return nil // if the job is over, its plan was never carried out
+	}
+	if g.shown[n] == generation+1 {
+		if last {
+			g.items[n] = it.newest + 1
+		}
+		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -142,7 +156,10 @@ func (g *Gatherer) item(ctx context.Context, item uint32, f *film) error {
 	if err != nil {
 		return err
 	}
-	g.items[item] = true
+	g.shown[n] = generation + 1
+	if last {
+		g.items[n] = it.newest + 1
+	}
 	g.ends[src.Path] = g.lines[src.key()].Outcome
 	switch {
 	case did.wrote:
@@ -158,8 +175,11 @@ func (g *Gatherer) item(ctx context.Context, item uint32, f *film) error {
 func (g *Gatherer) counts() Report {
 	r := g.report
 	r.Films, r.ByOutcome = len(g.ends), map[Outcome]int{}
-	for _, o := range g.ends {
+	for p, o := range g.ends {
 		r.ByOutcome[o]++
+		if src := g.sources[p]; g.lines[src.key()] != nil && slices.Contains(g.lines[src.key()].Flags, transcribe.Suspicious) {
+			r.Suspicious++
+		}
 	}
 	for _, l := range g.skippedLines() {
 		if strings.HasPrefix(l.Reason, string(inventory.StillGrowing)) {
@@ -171,16 +191,17 @@ func (g *Gatherer) counts() Report {
 	return r
 }
 
-// read pages through the job's shards.
-func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint32]*film, err error) {
-	films = map[uint32]*film{}
+// read pages through the job's shards. again: an item that was dealt with has new
+// ones, and its earlier ones were passed over.
+func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint32]*item, again bool, err error) {
+	films = map[uint32]*item{}
 	for after := uint32(0); ; {
 		page, err := g.ctl.Shards(ctx, g.job.ID, after, 0, false)
 		if err != nil {
-			return nil, nil, fmt.Errorf("gather job %v: %w", g.job.ID, err)
+			return nil, nil, false, fmt.Errorf("gather job %v: %w", g.job.ID, err)
 		}
 		if len(page) == 0 {
-			return scan, films, nil
+			return scan, films, again, nil
 		}
 		for i := range page {
 			s := page[i] // a copy: the page is not kept for it
@@ -189,11 +210,16 @@ func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint3
 				s.State, s.Reason = lease.Canceled, g.job.Reason
 			}
 			switch {
-			case s.Need.Kind == pipeline.Scan:
+			case s.Need.Kind == pipeline.Scan && (scan == nil || scan.State != lease.Done || s.State == lease.Done):
 				scan = &s
-			case !g.items[s.Item]:
+			case s.Need.Kind == pipeline.Scan:
+			case s.Generation < g.items[s.Item]: // dealt with
+			case g.items[s.Item] > 0:
+				delete(g.items, s.Item)
+				again = true
+			default:
 				if films[s.Item] == nil {
-					films[s.Item] = &film{}
+					films[s.Item] = &item{}
 				}
 				films[s.Item].add(&s)
 			}

@@ -177,7 +177,7 @@ func TestProgress(t *testing.T) {
 
 	all, done := c.rows[jobA], c.jobs[jobA].State
 	c.jobs[jobA].State, c.rows[jobA] = lease.JobRunning, nil
-	g, err := New(c, job, out)
+	g, err := New(c, job, out, usual)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestABadResultIsAlone(t *testing.T) {
 			c.values[s.Result.Digest] = append([]byte{' '}, c.values[s.Result.Digest]...)
 		}
 	}
-	g, err := New(c, job, out)
+	g, err := New(c, job, out, usual)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,11 +309,11 @@ func TestABadResultIsAlone(t *testing.T) {
 func TestOneAtATime(t *testing.T) {
 	c, out := newControl(), t.TempDir()
 	job := library(t, c, jobA, "films", "w", []movie{{path: "a.mp4", says: "one"}})
-	g, err := New(c, job, out)
+	g, err := New(c, job, out, usual)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, job, out); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := New(c, job, out, usual); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("New beside another = %v", err)
 	}
 	if err := g.Close(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"macbatch/transcode/inventory"
+	"macbatch/transcribe"
 )
 
 // Outcome is how a file of the root ended.
@@ -53,13 +54,16 @@ type Output struct {
 
 // Line is a line of the manifest.
 type Line struct {
-	Source     Source         `json:"source"`
-	Outcome    Outcome        `json:"outcome"`
-	Reason     string         `json:"reason,omitempty"`
-	DurationMS int64          `json:"duration_ms,omitempty"`
-	Name       inventory.Path `json:"name,omitempty"`
-	Outputs    []Output       `json:"outputs,omitempty"`
-	Of         string         `json:"of,omitempty"`
+	Source     Source             `json:"source"`
+	Outcome    Outcome            `json:"outcome"`
+	Reason     string             `json:"reason,omitempty"`
+	DurationMS int64              `json:"duration_ms,omitempty"`
+	Flags      []string           `json:"flags,omitempty"`
+	Score      *float64           `json:"score,omitempty"`
+	Doubts     []transcribe.Doubt `json:"doubts,omitempty"`
+	Name       inventory.Path     `json:"name,omitempty"`
+	Outputs    []Output           `json:"outputs,omitempty"`
+	Of         string             `json:"of,omitempty"`
 }
 
 // output is the line's output of that path, or nil.
@@ -74,6 +78,9 @@ func (l *Line) output(path string) *Output {
 	}
 	return nil
 }
+
+// maxDoubts is how many of a film's doubts its line tells; its JSON has them all.
+const maxDoubts = 10
 
 const manifestName = "manifest.jsonl"
 

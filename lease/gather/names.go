@@ -16,14 +16,16 @@ import (
 // suffixes of a film's outputs. None is the end of another: two outputs have one
 // path only if their films have one name.
 const (
-	suffixSRT     = ".srt"
-	suffixVTT     = ".vtt"
-	suffixText    = ".txt"
-	suffixJSON    = ".json"
-	suffixSummary = ".summary.md"
+	suffixSRT      = ".srt"
+	suffixVTT      = ".vtt"
+	suffixText     = ".txt"
+	suffixJSON     = ".json"
+	suffixTSV      = ".tsv"
+	suffixMarkdown = ".text.md"
+	suffixSummary  = ".summary.md"
 )
 
-var suffixes = []string{suffixSRT, suffixVTT, suffixText, suffixJSON, suffixSummary}
+var suffixes = []string{suffixSRT, suffixVTT, suffixText, suffixJSON, suffixTSV, suffixMarkdown, suffixSummary}
 
 // names gives each film a name of its own below the output folder.
 type names struct {

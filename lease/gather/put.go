@@ -63,7 +63,7 @@ func (g *Gatherer) outputs(ctx context.Context, f *film, l *Line) (did deed, err
 		if err != nil {
 			return did, err
 		}
-		if !missing {
+		if !missing && !g.lacks(old) {
 			if old.Source = l.Source; old.Outcome == Partial {
 				old.Reason = l.Reason
 			}
@@ -74,7 +74,12 @@ func (g *Gatherer) outputs(ctx context.Context, f *film, l *Line) (did deed, err
 	if err != nil {
 		return did, err
 	}
-	if l.DurationMS = c.durationMS; c.noSpeech && l.Outcome == Done {
+	l.DurationMS, l.Flags = c.whole.DurationMS, c.whole.Flags
+	l.Doubts = c.whole.Doubts[:min(len(c.whole.Doubts), maxDoubts)]
+	if score := c.whole.Score(); score < 1 {
+		l.Score = &score
+	}
+	if len(c.whole.Segments) == 0 && l.Outcome == Done {
 		l.Outcome, l.Reason = NoSpeech, "nobody speaks in it"
 	}
 	if did, err = g.put(l, c, old); err != nil {

@@ -148,7 +148,7 @@ func TestAnothersManifest(t *testing.T) {
 	for _, text := range []string{`{"path":"x","sha256":"y"}` + "\n", "\n", "hello", `{"source":{"root":"r","path":"../x"},"outcome":"done"}`} {
 		out := t.TempDir()
 		write(t, out+"/manifest.jsonl", text)
-		if g, err := New(c, job, out); err == nil || !strings.Contains(err.Error(), "line 1") {
+		if g, err := New(c, job, out, usual); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("New beside manifest %q = %v, %v", text, g, err)
 		}
 		sameTree(t, tree(t, out), map[string]string{manifestName: text})
@@ -174,7 +174,7 @@ func TestPoorFileSystems(t *testing.T) {
 		write(t, out+"/b.srt", "mine")
 		job := library(t, c, jobA, "films", "w", []movie{{path: "d/\xff.mp4", says: "one"}, {path: "b.mp4", says: "two"}, {path: "\xff/c.mp4", says: "three"}})
 		for range 2 {
-			g, err := open(c, job, out, step)
+			g, err := open(c, job, out, usual, step)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestAFileThatComesInBetween(t *testing.T) {
 	for _, links := range []error{nil, syscall.EPERM} {
 		c, out := newControl(), t.TempDir()
 		job := library(t, c, jobA, "films", "w", []movie{{path: "a.mp4", says: "one"}})
-		g, err := open(c, job, out, func(_ *folder, op, name string) error {
+		g, err := open(c, job, out, usual, func(_ *folder, op, name string) error {
 			if op == "link" && name == "a.vtt" {
 				write(t, filepath.Join(out, name), "mine")
 			}
@@ -229,7 +229,7 @@ func TestNotAFolder(t *testing.T) {
 	write(t, out+"/x", "mine")
 	write(t, out+"/y/.macbatch", "mine")
 	for _, dir := range []string{"/x", "/y"} {
-		if _, err := New(c, job, out+dir); err == nil {
+		if _, err := New(c, job, out+dir, usual); err == nil {
 			t.Errorf("New into %s = nil", dir)
 		}
 	}
@@ -238,7 +238,7 @@ func TestNotAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(t, out+"/d", out+"/y/.macbatch")
-	if _, err := New(c, job, out+"/y"); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := New(c, job, out+"/y", usual); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("New over a link = %v", err)
 	}
 }

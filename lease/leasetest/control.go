@@ -32,6 +32,15 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"dependency", testDependency},
 		{"reuse", testReuse},
 		{"cancel", testCancel},
+		{"pause", testPause},
+		{"pause that ends", testPauseEnds},
+		{"pause of a kind and of all", testPauseKind},
+		{"retry", testRetry},
+		{"retry of a chain", testRetryChain},
+		{"retry of a producer", testRetryProducer},
+		{"retry of a canceled job", testRetryCanceled},
+		{"retry of what is done", testRetryDone},
+		{"retry of a list", testRetryList},
 		{"poison", testPoison},
 		{"restart", testRestart},
 		{"clock steps", testClockSteps},
@@ -41,6 +50,12 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"waiting claim", testWaitingClaim},
 		{"prune", testPrune},
 		{"backup", testBackup},
+		{"list", testList},
+		{"list outcomes", testListOutcomes},
+		{"list reuse", testListReuse},
+		{"long list", testLongList},
+		{"canceled list", testCanceledList},
+		{"list refused", testListRefused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctl, f := open(t)

@@ -3,6 +3,7 @@ package leasetest
 import (
 	"context"
 	"io"
+	"time"
 
 	"macbatch/lease"
 )
@@ -31,6 +32,18 @@ func (n near) Cancel(ctx context.Context, id lease.JobID, reason string) error {
 	return n.ctl().Cancel(ctx, id, reason)
 }
 
+func (n near) Retry(ctx context.Context, id lease.JobID, what lease.Selection, after uint32) (lease.Retried, error) {
+	return n.ctl().Retry(ctx, id, what, after)
+}
+
+func (n near) Pause(ctx context.Context, of lease.Target, reason string, d time.Duration) error {
+	return n.ctl().Pause(ctx, of, reason, d)
+}
+
+func (n near) Resume(ctx context.Context, of lease.Target, reason string) error {
+	return n.ctl().Resume(ctx, of, reason)
+}
+
 func (n near) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
 	return n.ctl().Shards(ctx, id, after, limit, results)
 }
@@ -57,6 +70,10 @@ func (n near) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error)
 
 func (n near) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
 	return n.ctl().PutBlob(ctx, d, size, r)
+}
+
+func (n near) Input(ctx context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	return n.ctl().Input(ctx, of, from, to)
 }
 
 func (n near) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {

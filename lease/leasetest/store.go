@@ -69,18 +69,21 @@ func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
 }
 
 // Accept implements store.Planner.
-func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error) {
+func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (means lease.Acceptance, err error) {
+	if s.Range != (lease.Range{}) {
+		return acceptList(s, result)
+	}
 	var p Params
 	var in Payload
 	var res Result
 	if err := errors.Join(json.Unmarshal(job.Params, &p), json.Unmarshal(s.Payload, &in), json.Unmarshal(result, &res)); err != nil {
-		return nil, err
+		return means, err
 	}
 	if res.Bad {
-		return nil, errors.New("the result is bad")
+		return means, errors.New("the result is bad")
 	}
 	if in.Stage != 0 || p.Then == 0 {
-		return nil, nil
+		return means, nil
 	}
 	var plan lease.Plan
 	join := lease.Spec{Need: lease.Need{Kind: Work}, Item: s.Item, Stage: 2, Settles: 1, Payload: json.RawMessage(`{"item":0,"stage":2}`)}
@@ -95,7 +98,7 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 		plan = append(plan, sp)
 		join.After = append(join.After, uint32(i))
 	}
-	return append(plan, join), nil
+	return lease.Acceptance{Plan: append(plan, join)}, nil
 }
 
 // SoundBytes are the bytes of the blob that a test shard's result delivers.
@@ -162,15 +165,19 @@ func (b *Blobs) Put(_ context.Context, d lease.Digest, size int64, r io.Reader) 
 }
 
 // Open implements store.Blobs.
-func (b *Blobs) Open(d lease.Digest) (io.ReadCloser, int64, error) {
+func (b *Blobs) Open(d lease.Digest) (io.ReadSeekCloser, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v, ok := b.held[d]
 	if !ok {
 		return nil, 0, fs.ErrNotExist
 	}
-	return io.NopCloser(bytes.NewReader(v)), int64(len(v)), nil
+	return nopCloser{bytes.NewReader(v)}, int64(len(v)), nil
 }
+
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }
 
 // Has implements store.Blobs.
 func (b *Blobs) Has(d lease.Digest) (bool, error) {

@@ -85,16 +85,28 @@ func (w *Worker) Sound(g lease.Grant) lease.Digest {
 	return d
 }
 
-// Done is the report of a result.
+// Done is the report of a result, for a list shard of the same one for each item.
 func Done(g lease.Grant, text string, blobs ...lease.Digest) lease.Report {
+	if g.Lines != nil {
+		return Outcomes(g, text, 0)
+	}
 	return result(g, Result{Text: text}, blobs...)
 }
 
 // Bad is the report of a result that breaks its kind's rules.
-func Bad(g lease.Grant) lease.Report { return result(g, Result{Bad: true}) }
+func Bad(g lease.Grant) lease.Report {
+	if g.Lines != nil {
+		return Outcomes(g, "bad", 0)
+	}
+	return result(g, Result{Bad: true})
+}
 
 func result(g lease.Grant, r Result, blobs ...lease.Digest) lease.Report {
 	b, _ := json.Marshal(r) // it always encodes
+	return settle(g, b, blobs...)
+}
+
+func settle(g lease.Grant, b []byte, blobs ...lease.Digest) lease.Report {
 	return lease.Report{
 		Shard: g.Shard, Fence: g.Fence, Token: g.Token, Outcome: lease.OutcomeDone,
 		Digest: lease.DigestOf(b), Bytes: int64(len(b)), Result: b, Blobs: blobs,

@@ -19,6 +19,7 @@ type fold struct {
 	end      lease.State // that the events ended it in; zero: they did not
 	granted  bool        // a grant that nothing ended
 	canceled bool        // of a job
+	paused   bool        // of a job
 	pruned   bool        // of a job
 	seen     bool        // its row was met
 }
@@ -36,12 +37,18 @@ func (v *verifier) fold(ev *lease.Event) {
 	}
 	f.last, f.sum, f.n = ev.Seq, ev.Sum, ev.N
 	switch {
+	case ev.Kind == lease.EventCarried && id.IsZero():
+		v.carriedPause(ev)
 	case ev.Kind == lease.EventCarried:
 		v.carried(id, f, ev)
 	case id.Seq != 0:
 		v.shardEvent(id, f, ev)
 	case id.Job != 0:
 		v.jobEvent(id, f, ev)
+	case ev.Kind == lease.EventPaused:
+		v.pauses[ev.What] = pause{ev.Seq, ev.Sum}
+	case ev.Kind == lease.EventResumed:
+		delete(v.pauses, ev.What)
 	}
 	f.kind = ev.Kind
 }
@@ -79,7 +86,7 @@ func (v *verifier) carried(id lease.ShardID, f *fold, ev *lease.Event) {
 	base := fold{last: ev.Seq, sum: ev.Sum, n: ev.N, kind: f.kind}
 	n, last := c.Job.Events, c.Job.Last
 	if id.Seq == 0 {
-		base.canceled = c.Job.Canceled
+		base.canceled, base.paused = c.Job.Canceled, !c.Job.Pause.IsZero()
 	} else {
 		s := &c.Shard
 		n, last = s.Events, s.Last
@@ -102,12 +109,34 @@ func (v *verifier) carried(id lease.ShardID, f *fold, ev *lease.Event) {
 	}
 }
 
+// pause is how a pause of a kind, or of everything, began.
+type pause struct{ seq, sum uint64 }
+
+// carriedPause takes in a pause that began before the cut, or knows of it already.
+func (v *verifier) carriedPause(ev *lease.Event) {
+	began, known := v.pauses[ev.What]
+	if known && began.sum != ev.Sum || !known && v.head.Base == 0 {
+		v.add("carried_disagrees", lease.Target{Kind: ev.What, All: ev.What == ""}.String(), "event %d carries a pause that is not what the history before it says", ev.Seq)
+	}
+	v.pauses[ev.What] = pause{ev.Seq, ev.Sum}
+}
+
 func (v *verifier) jobEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	if f.pruned {
 		v.add("event_after_terminal", subject(id), "event %d (%s) comes after the job was pruned", ev.Seq, ev.Kind)
 	}
-	f.canceled = f.canceled || ev.Kind == lease.EventCanceled
-	f.pruned = f.pruned || ev.Kind == lease.EventPruned
+	switch {
+	case ev.Kind == lease.EventCanceled:
+		f.canceled, f.paused = true, false
+	case ev.Kind == lease.EventRetried:
+		f.canceled = false
+	case ev.Kind == lease.EventPaused:
+		f.paused = true
+	case ev.Kind == lease.EventResumed:
+		f.paused = false
+	case ev.Kind == lease.EventPruned:
+		f.pruned = true
+	}
 }
 
 // ends are the events that end a shard, and the state they leave it in.
@@ -156,7 +185,7 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 		f.granted = false
 	case lease.EventQueued, lease.EventReady, lease.EventCarried:
 	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored,
-		lease.EventPruned, lease.EventCheckpoint:
+		lease.EventRetried, lease.EventPruned, lease.EventCheckpoint:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
 }

@@ -28,10 +28,21 @@ func (v *verifier) rows() {
 		default:
 			v.row(&s, f, sum)
 			v.result(&s)
-			v.counts.add(&s)
+			v.counts.add(&s, v.snap.Successor(s.ID) != 0)
+			v.supersedes(&s)
 		}
 		return true
 	})
+}
+
+// supersedes compares what a shard is of a higher generation of with what is noted.
+func (v *verifier) supersedes(s *lease.Shard) {
+	for _, old := range s.Supersedes {
+		if by := v.snap.Successor(lease.ShardID{Job: s.ID.Job, Seq: old}); by != s.ID.Seq {
+			v.add("successor_disagrees", s.ID.String(), "the row supersedes number %d, which is noted to be superseded by %d", old, by)
+		}
+		v.counts.superseded++
+	}
 }
 
 func (v *verifier) row(s *lease.Shard, f *fold, sum uint64) {
@@ -90,13 +101,25 @@ func (v *verifier) result(s *lease.Shard) {
 // recount is a job's counters as its shards add them up.
 type recount struct {
 	shards      lease.Counts
+	old         lease.Counts // of these: superseded
 	items, work lease.Progress
 	rows        uint64
 	next        uint32
+	cut         int64 // so many bytes of the input are in shards, without a gap
+	superseded  int   // by the rows' own word
 }
 
-func (c *recount) add(s *lease.Shard) {
+// add counts a shard. One that was superseded counts as a shard and no more: items
+// and work are those of the newest generation.
+func (c *recount) add(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
+	if s.Range.From == c.cut { // a range that comes again adds nothing
+		c.cut = max(c.cut, s.Range.To)
+	}
+	if superseded {
+		*c.old.Of(s.State)++
+		return
+	}
 	c.items.Total += uint64(s.Opens)
 	if s.Planned > 0 {
 		return
@@ -104,7 +127,8 @@ func (c *recount) add(s *lease.Shard) {
 	c.work.Total += s.Work
 	switch s.State {
 	case lease.Done:
-		c.items.Done += uint64(s.Settles)
+		c.items.Done += uint64(s.Settles - min(s.Settles, s.Result.Failed))
+		c.items.Failed += uint64(s.Result.Failed)
 		c.work.Done += s.Work
 	case lease.Failed:
 		c.items.Failed += uint64(s.Settles)
@@ -144,9 +168,19 @@ func (v *verifier) counted() {
 }
 
 func (v *verifier) compare(j *lease.Job, next uint32, c *recount) {
-	id, plans := j.ID.String(), v.snap.Plans(j.ID)
-	if c.shards != j.Shards || plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
-		v.add("counts_disagree", id, "the job counts %+v with %d plans and next shard %d, its shards add up to %+v, %d and %d", j.Shards, j.Plans, next, c.shards, plans, c.next)
+	id := j.ID.String()
+	plans, err := v.snap.Plans(j.ID)
+	if err != nil {
+		v.add("row_unreadable", id, "%v", err)
+	}
+	if c.shards != j.Shards || c.old != j.Old || plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
+		v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, plans, c.next)
+	}
+	if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
+		v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
+	}
+	if n := v.snap.Successors(j.ID); n != c.superseded {
+		v.add("successor_disagrees", id, "%d shards are noted to be superseded, %d are", n, c.superseded)
 	}
 	if c.items != j.Items || c.work != j.Work {
 		v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)
@@ -190,9 +224,44 @@ func (v *verifier) jobRows() {
 			v.add("no_creation_event", id, "the job has no events")
 		case f.pruned:
 			v.add("prune_disagrees", id, "the job was pruned, and is there")
-		case sum != f.sum || j.Events != f.n || j.Last != f.last || j.Canceled != f.canceled:
+		case sum != f.sum || j.Events != f.n || j.Last != f.last || j.Canceled != f.canceled || j.Pause.IsZero() == f.paused:
 			v.add("row_edited", id, "its bytes are not those that event %d left", f.last)
+		}
+		if err == nil {
+			v.input(&j)
 		}
 		return true
 	})
+}
+
+// input looks for the list input that a job keeps for as long as it is there itself.
+func (v *verifier) input(j *lease.Job) {
+	if j.Input == (lease.Input{}) {
+		return
+	}
+	if here, err := v.snap.HasBlob(j.Input.Digest); err != nil {
+		v.add("input_missing", j.ID.String(), "%v", err)
+	} else if !here {
+		v.add("input_missing", j.ID.String(), "blob %v is not there", j.Input.Digest)
+	}
+}
+
+// pauseRows compares what is paused beside jobs with the store's own events.
+func (v *verifier) pauseRows() {
+	v.snap.Pauses(func(p lease.Pause, sum uint64, err error) bool {
+		began, ok := v.pauses[p.Kind]
+		delete(v.pauses, p.Kind)
+		switch {
+		case err != nil:
+			v.add("row_unreadable", p.Target.String(), "%v", err)
+		case !ok:
+			v.add("pause_disagrees", p.Target.String(), "the row says that it is paused, its events do not")
+		case sum != began.sum:
+			v.add("row_edited", p.Target.String(), "its bytes are not those that event %d left", began.seq)
+		}
+		return true
+	})
+	for kind, p := range v.pauses {
+		v.add("pause_disagrees", lease.Target{Kind: kind, All: kind == ""}.String(), "event %d paused it, but there is no row", p.seq)
+	}
 }

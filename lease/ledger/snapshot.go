@@ -52,8 +52,18 @@ type Snapshot interface {
 	// its row, or what keeps it from being read.
 	Shards(from lease.ShardID, fn func(s lease.Shard, sum uint64, err error) bool)
 
-	// Plans counts the results of a job whose shards are still being added.
-	Plans(id lease.JobID) uint32
+	// Plans counts the results of a job whose shards are still being added, and
+	// its input if that is still being cut; err says that a mark cannot be read.
+	Plans(id lease.JobID) (n uint32, err error)
+
+	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
+	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
+
+	// Successor returns the number of the shard that is noted to supersede id; 0: none.
+	Successor(id lease.ShardID) uint32
+
+	// Successors returns how many are noted of a job.
+	Successors(id lease.JobID) int
 
 	// Pruning calls fn for each job whose rows are being removed.
 	Pruning(fn func(id lease.JobID) bool)

@@ -26,6 +26,8 @@ type verifier struct {
 	folds    map[lease.ShardID]*fold
 	dropped  lease.JobID // pruned, though its own events belong to an earlier pass
 
+	pauses map[lease.Kind]pause // of kinds, and of everything: how each began
+
 	counting lease.JobID // whose shards are being added up
 	counts   recount
 }
@@ -33,7 +35,7 @@ type verifier struct {
 // Verify checks a snapshot, holding at most limit histories at a time. Its error
 // means that it could not be read at all.
 func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
-	v := &verifier{snap: s, limit: max(limit, 2), pruning: map[lease.JobID]bool{}}
+	v := &verifier{snap: s, limit: max(limit, 2), pruning: map[lease.JobID]bool{}, pauses: map[lease.Kind]pause{}}
 	var err error
 	if v.head, err = s.Head(); err != nil {
 		v.add("head_disagrees", "ledger", "%v", err)
@@ -45,6 +47,9 @@ func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
 		v.rows()
 		v.jobRows()
 		v.orphans()
+		if first {
+			v.pauseRows()
+		}
 		if v.to.IsZero() {
 			break
 		}

@@ -21,6 +21,9 @@ type Planner struct{}
 
 // Start implements store.Planner.
 func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
+	if _, ok := lists[kind]; ok {
+		return nil, fmt.Errorf("a job of kind %q works on an input, and none is named", kind)
+	}
 	if kind != Library {
 		return nil, fmt.Errorf("kind %q is not known", kind)
 	}
@@ -44,7 +47,17 @@ func Params(b []byte) (*LibraryParams, error) {
 }
 
 // Accept implements store.Planner. A nil blobs means that they were looked at before.
-func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error) {
+func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Acceptance, error) {
+	if s.Range != (lease.Range{}) {
+		failed, err := acceptList(job, s, result)
+		return lease.Acceptance{Failed: failed}, err
+	}
+	plan, err := acceptFilm(job, s, result, blobs)
+	return lease.Acceptance{Plan: plan}, err
+}
+
+// acceptFilm is Accept for the library pipeline.
+func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error) {
 	p, err := Params(job.Params)
 	if err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ const params = `{"root":"films","chunk_ms":60000}`
 
 func accept(t *testing.T, kind lease.Kind, payload, result any, blobs []lease.Digest) (lease.Plan, error) {
 	t.Helper()
-	return Planner{}.Accept(&lease.Job{Kind: Library, Params: []byte(params)},
+	means, err := Planner{}.Accept(&lease.Job{Kind: Library, Params: []byte(params)},
 		&lease.Shard{Spec: lease.Spec{Need: lease.Need{Kind: kind}, Item: 7, Payload: encode(payload)}}, encode(result), blobs)
+	return means.Plan, err
 }
 
 func TestStart(t *testing.T) {

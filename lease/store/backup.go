@@ -186,6 +186,11 @@ func (b *backup) store(r kv.Reader) error {
 // need notes the blobs that a row refers to. A row that can't be read is backed up
 // as it is: the verifier tells of it.
 func (b *backup) need(k, v []byte) {
+	if k[0] == keyJob && len(k) == 9 {
+		if j, _, err := decodeJob(lease.JobID(decodeKey(k)), v); err == nil && !j.Input.Digest.IsZero() {
+			b.needs = append(b.needs, j.Input.Digest)
+		}
+	}
 	if k[0] != keyShard {
 		return
 	}
@@ -476,5 +481,5 @@ func (s *Store) restored() (epoch uint32, fenced int, err error) {
 func (t *tx) raise(seen uint32, reason string) {
 	t.head.Epoch = max(t.head.Epoch+1, seen+1, uint32(t.now.Unix()/60))
 	t.head.Fence, t.head.Job = 0, 0
-	t.note(lease.Event{Kind: lease.EventRestored, Fence: lease.Fence(uint64(t.head.Epoch) << 32), Reason: reason})
+	t.tellStore(lease.Event{Kind: lease.EventRestored, Fence: lease.Fence(uint64(t.head.Epoch) << 32), Reason: reason})
 }

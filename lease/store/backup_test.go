@@ -130,7 +130,7 @@ func labour(ctx context.Context, t *testing.T, ctl lease.Control, n int, done *a
 // TestDamagedBackup: an archive of which a byte was changed or that was cut short
 // is refused, by a look as by a restore.
 func TestDamagedBackup(t *testing.T) {
-	f, _ := aged(t, memkv.Open(), leasetest.NewBlobs(), 20)
+	f, _ := seasoned(t, memkv.Open(), leasetest.NewBlobs(), 20)
 	var archive bytes.Buffer
 	if err := f.Near().Backup(t.Context(), &archive); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,16 @@ func (e *encoder) digest(d lease.Digest) {
 	e.b = append(e.b, d[:]...)
 }
 
+// span spends one byte on no range.
+func (e *encoder) span(r lease.Range) {
+	e.bool(r != lease.Range{})
+	if r != (lease.Range{}) {
+		e.uint(uint64(r.From))
+		e.uint(uint64(r.To - r.From))
+		e.b = append(e.b, r.Digest[:]...)
+	}
+}
+
 func (e *encoder) bool(v bool) {
 	if v {
 		e.byte(1)
@@ -54,8 +64,30 @@ func (e *encoder) shard(id lease.ShardID) {
 
 // decoder reads what encoder wrote. The first fault sticks; done reports it.
 type decoder struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	names names
+}
+
+// names keeps one copy of each of the few strings that very many rows share. A
+// nil one keeps nothing.
+type names map[string]string
+
+// maxNames bounds how many are kept.
+const maxNames = 4096
+
+func (n names) of(b []byte) string {
+	if s, ok := n[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if n != nil {
+		if len(n) >= maxNames {
+			clear(n)
+		}
+		n[s] = s
+	}
+	return s
 }
 
 func (d *decoder) fail(err error) {
@@ -130,12 +162,22 @@ func (d *decoder) fixed64() uint64 {
 // bytes returns a slice of the value; string copies.
 func (d *decoder) bytes() []byte  { return d.take(d.uint()) }
 func (d *decoder) string() string { return string(d.bytes()) }
+func (d *decoder) name() string   { return d.names.of(d.bytes()) }
 
 func (d *decoder) digest() (v lease.Digest) {
 	if d.bool() {
 		copy(v[:], d.take(uint64(len(v))))
 	}
 	return v
+}
+
+func (d *decoder) span() (r lease.Range) {
+	if d.bool() {
+		r.From = int64(d.uint())
+		r.To = r.From + int64(d.uint())
+		copy(r.Digest[:], d.take(uint64(len(r.Digest))))
+	}
+	return r
 }
 
 func (d *decoder) uints() []uint32 {

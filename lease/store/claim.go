@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -20,10 +21,7 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 	if err := c.s.greet(c.actor.ID, x.Hello, x.Max > 0, x.Request); err != nil {
 		return out, err
 	}
-	reports := make([]checked, len(x.Reports))
-	for i, rep := range x.Reports {
-		reports[i] = c.s.check(rep)
-	}
+	reports := c.s.check(x.Reports)
 	deadline := c.s.now().Add(min(x.Wait, lease.MaxWait))
 	for {
 		c.s.mu.Lock()
@@ -33,6 +31,9 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 			out, err = t.exchange(c.actor, x, reports)
 			return err
 		})
+		for i := range out.Grants { // here, so that the writer need not
+			out.Grants[i].Token = c.s.token(out.Grants[i].Shard, out.Grants[i].Fence)
+		}
 		if err != nil || x.Max == 0 || len(reports) > 0 || len(out.Grants) > 0 || out.More {
 			return out, err
 		}
@@ -57,6 +58,7 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 }
 
 func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (out lease.Exchanged, err error) {
+	out.Verdicts = make([]lease.Judgement, 0, len(reports))
 	for i := range reports {
 		v, err := t.report(actor, &reports[i])
 		if err != nil {
@@ -156,11 +158,18 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 	return t.tellGrant(sh, out)
 }
 
-// tellGrant adds an open lease to the answer.
+// tellGrant adds an open lease to the answer, but for its token.
 func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
-		Shard: sh.ID, Fence: sh.Fence, Token: t.s.token(sh.ID, sh.Fence), Kind: sh.Need.Kind,
-		Payload: sh.Payload, Work: sh.Work, Term: t.s.term,
+		Shard: sh.ID, Fence: sh.Fence, Kind: sh.Need.Kind,
+		Payload: bytes.Clone(sh.Payload), Work: sh.Work, Term: t.s.term,
+	}
+	if sh.Range != (lease.Range{}) {
+		j, err := t.job(sh.ID.Job)
+		if err != nil {
+			return err
+		}
+		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
@@ -204,7 +213,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] == 0:
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled:
 			again = append(again, id)
 		}
 	}
@@ -280,7 +289,7 @@ func (t *tx) claimAlone(actor lease.Actor, w *workerSeen, x *lease.Exchange, lef
 func firstSuspect(ix *index, x *lease.Exchange, actor *lease.Actor, room func(lease.Kind) bool) (best ticket, ok bool) {
 	ix.suspects.Ascend(func(tk ticket) bool {
 		l := tk.line
-		if !l.hidden && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
+		if !l.hidden && !ix.stops.paused(l.need.Kind) && x.Offer.Able(l.need) && room(l.need.Kind) && (x.Job == 0 || x.Job == l.job) && actor.Sees(l.project) {
 			best, ok = tk, true
 		}
 		return !ok

@@ -30,19 +30,23 @@ const (
 	keyJob   = 'j' // + job
 	keyShard = 's' // + job + seq
 	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added
+	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
 	keyKey   = 'k' // + project, 0, idempotency key
 	keyReuse = 'u' // + digest
 	keyActor = 'a' // + actor id
 	keyDrop  = 'd' // + job: its rows are being removed
+	keyPause = 'z' // + kind; nothing: of everything
+	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
 	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(id))
 }
 
+const shardKeyBytes = 1 + 8 + 4
+
 func shardKey(kind byte, id lease.ShardID) []byte {
-	k := make([]byte, 13)
+	k := make([]byte, shardKeyBytes)
 	k[0] = kind
 	binary.BigEndian.PutUint64(k[1:], uint64(id.Job))
 	binary.BigEndian.PutUint32(k[9:], id.Seq)
@@ -75,12 +79,25 @@ func prefixEnd(p []byte) []byte {
 
 // sum is what an event keeps of the row it left behind.
 func sum(key, row []byte) uint64 {
-	d := lease.DigestOf(append(slices.Clip(slices.Clone(key)), row...))
+	return sumOf(append(append(make([]byte, 0, len(key)+len(row)), key...), row...))
+}
+
+// sumOf is sum of a key with its row behind it.
+func sumOf(b []byte) uint64 {
+	d := lease.DigestOf(b)
 	return binary.BigEndian.Uint64(d[:])
 }
 
-func encodeShard(s *lease.Shard) []byte {
-	e := encoder{make([]byte, 0, 128+len(s.Payload))}
+// shardBytes is about the length of a shard's key and row.
+func shardBytes(s *lease.Shard) int {
+	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
+}
+
+func encodeShard(s *lease.Shard) []byte { return appendShard(make([]byte, 0, shardBytes(s)), s) }
+
+func appendShard(b []byte, s *lease.Shard) []byte {
+	e := encoder{b}
 	e.byte(rowVersion)
 	e.string(string(s.Need.Kind))
 	e.string(s.Need.Root)
@@ -126,18 +143,39 @@ func encodeShard(s *lease.Shard) []byte {
 	e.uint(uint64(s.Planned))
 	e.uint(uint64(s.Events))
 	e.uint(s.Last)
+	e.span(s.Range)
+	e.uint(uint64(s.Result.Failed))
+	e.uint(uint64(s.First))
+	e.uint(uint64(s.Parent))
+	e.uint(uint64(s.Generation))
+	e.uints(s.Supersedes)
+	e.bool(s.Fresh)
 	return e.b
 }
 
 // decodeShard reads a row. The project and priority are its job's.
 func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
-	d := decoder{b: b}
-	d.version()
-	s := &lease.Shard{ID: id}
-	s.Need = lease.Need{Kind: lease.Kind(d.string()), Root: d.string(), Model: d.string(), Bulky: d.bool()}
+	s := &lease.Shard{}
+	if err := readShard(s, id, b, nil); err != nil {
+		return nil, err
+	}
+	if len(s.Payload) > 0 {
+		s.Payload = bytes.Clone(s.Payload)
+	} else {
+		s.Payload = nil
+	}
+	return s, nil
+}
+
+// readShard is decodeShard into s, a zero shard, whose payload is then a part of b.
+func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
+	d := decoder{b: b, names: names}
+	v := d.version()
+	s.ID = id
+	s.Need = lease.Need{Kind: lease.Kind(d.name()), Root: d.name(), Model: d.name(), Bulky: d.bool()}
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
-	s.Payload = bytes.Clone(d.bytes())
+	s.Payload = d.bytes()
 	if n := d.uint(); n > uint64(len(d.b))/32 {
 		d.fail(errShort)
 	} else if n > 0 {
@@ -153,7 +191,7 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 		d.fail(fmt.Errorf("state %d is not known", s.State))
 	}
 	if d.bool() {
-		s.Holder = lease.Holder{Worker: lease.WorkerID(d.string()), Actor: lease.ActorID(d.string()), Incarnation: d.uint(), Request: d.uint()}
+		s.Holder = lease.Holder{Worker: lease.WorkerID(d.name()), Actor: lease.ActorID(d.name()), Incarnation: d.uint(), Request: d.uint()}
 	}
 	s.Failures, s.Lapses, s.Delay = d.uint16(), d.uint16(), time.Duration(d.uint())
 	s.Class, s.Reason = lease.FailureClass(d.string()), d.string()
@@ -164,10 +202,15 @@ func decodeShard(id lease.ShardID, b []byte) (*lease.Shard, error) {
 	s.Result = lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool()}
 	s.From, s.Planned = d.shard(), d.uint32()
 	s.Events, s.Last = d.uint32(), d.uint()
-	if err := d.done(); err != nil {
-		return nil, fmt.Errorf("shard %v: row damaged: %w", id, err)
+	if v >= 2 {
+		s.Range, s.Result.Failed = d.span(), d.uint32()
+		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
+		s.Supersedes, s.Fresh = d.uints(), d.bool()
 	}
-	return s, nil
+	if err := d.done(); err != nil {
+		return fmt.Errorf("shard %v: row damaged: %w", id, err)
+	}
+	return nil
 }
 
 // jobRow is a job as stored: the job, and how many shard numbers are given out.
@@ -192,6 +235,10 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.string(j.Reason)
 	e.uint(uint64(j.Events))
 	e.uint(j.Last)
+	e.digest(j.Input.Digest)
+	e.uint(uint64(j.Input.Bytes))
+	e.digest(j.Reuse)
+	e.pause(&j.Pause)
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -203,6 +250,9 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 		e.uint(p.Failed)
 	}
 	e.uint(uint64(j.NextSeq))
+	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
+		e.uint(uint64(*j.Old.Of(s)))
+	}
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -210,28 +260,34 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 // decodeJobMarks reads the first part alone, as a carried event keeps it.
 func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 	d := decoder{b: b}
-	j := d.jobMarks(id)
+	j, _ := d.jobMarks(id)
 	if err := d.done(); err != nil {
 		return nil, fmt.Errorf("job %v: row damaged: %w", id, err)
 	}
 	return j, nil
 }
 
-func (d *decoder) jobMarks(id lease.JobID) *jobRow {
-	d.version()
-	j := &jobRow{}
+func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
+	v := d.version()
+	j = &jobRow{}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
 	j.Submitted = time.UnixMilli(int64(d.uint())).UTC()
 	j.Canceled, j.Reason = d.bool(), d.string()
 	j.Events, j.Last = d.uint32(), d.uint()
-	return j
+	if v >= 2 {
+		j.Input, j.Reuse = lease.Input{Digest: d.digest(), Bytes: int64(d.uint())}, d.digest()
+		if j.Pause = d.pause(); !j.Pause.IsZero() {
+			j.Pause.Job = id
+		}
+	}
+	return j, v
 }
 
 func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	d := decoder{b: b}
-	j = d.jobMarks(id)
+	j, v := d.jobMarks(id)
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -241,7 +297,10 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 		p.Total, p.Done, p.Failed = d.uint(), d.uint(), d.uint()
 	}
 	j.NextSeq = d.uint32()
-	if v := d.fixed64(); d.err == nil && v != sum(jobKey(keyJob, id), b[:len(b)-8]) {
+	if v >= 2 {
+		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
+	}
+	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {
@@ -251,8 +310,33 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	return j, fixed, nil
 }
 
+// encodePlace writes the mark of a list job whose shards are still being added.
+// No event sums it: it sums itself.
+func encodePlace(id lease.JobID, at place) []byte {
+	var e encoder
+	e.fixed64(uint64(at.offset))
+	e.fixed64(uint64(at.item))
+	e.fixed64(sum(shardKey(keyPlan, lease.ShardID{Job: id}), e.b))
+	return e.b
+}
+
+func decodePlace(id lease.JobID, b []byte) (at place, err error) {
+	d := decoder{b: b}
+	at = place{int64(d.fixed64()), uint32(d.fixed64())}
+	if v := d.fixed64(); d.err == nil && v != sum(shardKey(keyPlan, lease.ShardID{Job: id}), b[:len(b)-8]) {
+		d.fail(errors.New("its sum differs"))
+	}
+	if err := d.done(); err != nil {
+		return at, fmt.Errorf("job %v: the mark of its input is damaged: %w", id, err)
+	}
+	return at, nil
+}
+
 func encodeEvent(e *encoder, ev *lease.Event) {
+	// Its length goes in front, once it is known; for most it is one or two bytes.
+	const room = 2
 	at := len(e.b)
+	e.b = append(e.b, make([]byte, room)...)
 	e.byte(byte(slices.Index(lease.EventKinds, ev.Kind)))
 	e.fixed64(uint64(ev.Job))
 	e.uint(uint64(ev.Shard))
@@ -275,9 +359,13 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	case lease.EventCarried:
 		e.string(string(ev.Row))
 	}
+	if ev.For != 0 || ev.What != "" { // few have them
+		e.uint(uint64(ev.For))
+		e.string(string(ev.What))
+	}
 	var n [binary.MaxVarintLen64]byte
-	l := binary.PutUvarint(n[:], uint64(len(e.b)-at))
-	e.b = slices.Insert(e.b, at, n[:l]...)
+	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
+	e.b = slices.Replace(e.b, at, at+room, n[:l]...)
 }
 
 // decodeRecord reads the events of one commit: the record without its chain digest.
@@ -303,6 +391,9 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		case lease.EventCarried:
 			ev.Row = bytes.Clone(in.bytes())
 		}
+		if len(in.b) > 0 {
+			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+		}
 		if err := in.done(); err != nil {
 			d.fail(err)
 			break
@@ -324,7 +415,7 @@ type head struct {
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
 
-	Events uint32 // of the store itself
+	Events uint32 // how many events tell of the store itself
 	Last   uint64 // sequence of the newest of them
 
 	Seal      uint64       // sequence of the newest checkpoint; 0: none
@@ -370,7 +461,7 @@ func decodeHead(b []byte) (h head, err error) {
 		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
 		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
 	}
-	if v := d.fixed64(); d.err == nil && v != sum([]byte{keyHead}, b[:len(b)-8]) {
+	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {

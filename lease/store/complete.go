@@ -9,95 +9,7 @@ import (
 	"time"
 
 	"macbatch/lease"
-	"macbatch/lease/kv"
 )
-
-// checked is a report whose result was looked at before the transaction.
-type checked struct {
-	lease.Report
-	plan    lease.Plan
-	invalid error // what is wrong with the result
-	looked  bool  // whether plan and invalid say anything
-}
-
-// check validates a result by its kind, on immutable bytes and outside the
-// transaction. Memory tells whether that is worth while; the row decides later.
-func (s *Store) check(rep lease.Report) checked {
-	c := checked{Report: rep}
-	s.mu.Lock()
-	l := s.index.leases[rep.Shard]
-	open := l != nil && l.fence == rep.Fence
-	missing := s.missing(needs(&rep))
-	s.mu.Unlock()
-	if !open || len(missing) > 0 || rep.Token != s.token(rep.Shard, rep.Fence) {
-		return c
-	}
-	c.looked = true
-	if rep.Outcome == lease.OutcomeFailed {
-		if rep.Class != lease.Permanent && rep.Class != lease.Retryable {
-			c.invalid = fmt.Errorf("failure class %q is not known", rep.Class)
-		} else if rep.Digest != lease.FailureDigest(rep.Class, rep.Reason) {
-			c.invalid = errors.New("digest of the failure differs")
-		}
-		return c
-	}
-	if rep.Outcome != lease.OutcomeDone {
-		c.invalid = fmt.Errorf("outcome %q is not known", rep.Outcome)
-		return c
-	}
-	result := []byte(rep.Result)
-	if len(result) > lease.InlineResult {
-		c.invalid = fmt.Errorf("result of %d bytes in its report: %w", len(result), lease.ErrTooLarge)
-		return c
-	}
-	if rep.Result == nil {
-		var err error
-		if result, err = s.readBlob(rep.Digest, rep.Bytes); errors.Is(err, errUnread) {
-			s.log.Warn("read a result", "shard", rep.Shard.String(), "error", err)
-			c.looked = false
-			return c
-		} else if err != nil {
-			c.invalid = fmt.Errorf("result blob: %w", err)
-			return c
-		}
-	}
-	if lease.DigestOf(result) != rep.Digest || int64(len(result)) != rep.Bytes {
-		c.invalid = errors.New("length or digest of the result differs")
-		return c
-	}
-	var j *jobRow
-	var row *lease.Shard
-	err := s.engine.View(func(r kv.Reader) (err error) {
-		j, row, err = rows(r, rep.Shard)
-		return err
-	})
-	if err != nil {
-		s.log.Warn("read a row", "shard", rep.Shard.String(), "error", err)
-		c.looked = false
-		return c
-	}
-	if c.plan, c.invalid = s.planner.Accept(&j.Job, row, result, rep.Blobs); c.invalid == nil {
-		c.invalid = named(c.plan, rep.Blobs)
-	}
-	return c
-}
-
-// named checks that a report names each blob that the shards it plans will need:
-// only what is named is looked for before the report is accepted.
-func named(plan lease.Plan, blobs []lease.Digest) error {
-	known := map[lease.Digest]bool{}
-	for _, d := range blobs {
-		known[d] = true
-	}
-	for _, sp := range plan {
-		for _, d := range sp.Inputs {
-			if !known[d] {
-				return fmt.Errorf("blob %v was not delivered", d)
-			}
-		}
-	}
-	return nil
-}
 
 // needs lists the blobs that must be here for a report to count: those it names,
 // and its result, named or not.
@@ -121,7 +33,7 @@ func (s *Store) missing(blobs []lease.Digest) (missing []lease.Digest) {
 // report judges one report and records it when it is the first under an open lease.
 func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	v := lease.Judgement{Shard: c.Shard, Fence: c.Fence, Verdict: lease.Denied}
-	sh, err := t.shard(c.Shard)
+	sh, err := t.shardAs(c.Shard, c.raw, c.row)
 	if isNotFound(err) {
 		return v, nil
 	}
@@ -135,7 +47,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		v.Verdict, v.Reason = lease.Stale, fmt.Sprintf("the shard was granted again under fence %v", sh.Fence)
 		return v, nil
 	}
-	if c.Token != t.s.token(c.Shard, c.Fence) {
+	if !c.bearer {
 		return v, nil
 	}
 	open := sh.State == lease.Leased && t.s.index.marks[sh.ID.Job] != markCanceled
@@ -159,7 +71,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	if c.invalid != nil || c.Outcome == lease.OutcomeFailed {
 		return v, t.fail(actor, sh, c, &v)
 	}
-	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil}
+	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed}
 	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID}); err != nil {
 		return v, err
 	}
@@ -167,7 +79,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
 	}
 	v.Verdict = lease.Accepted
-	return v, t.done(sh, c.plan)
+	return v, t.done(sh, c.means.Plan)
 }
 
 // done follows up a shard that has a result: what it planned, who waited, reuse.
@@ -177,6 +89,7 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 		return err
 	}
 	if sh.Planned = uint32(len(plan)); len(plan) > 0 {
+		sh.First = j.NextSeq
 		if err := t.plan(j, sh, plan); err != nil {
 			return err
 		}
@@ -184,7 +97,7 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 	if err := t.settle(sh); err != nil {
 		return err
 	}
-	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() {
+	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() && sh.Result.Failed == 0 {
 		t.put(reuseKey(key), shardKey(keyShard, sh.ID)[1:])
 	}
 	return nil

@@ -14,10 +14,14 @@
 //	s job seq             a shard
 //	o job seq             the result of a done shard, when it is not a blob
 //	p job seq             an accepted result whose shards are still being added:
-//	                      number of the first (4 bytes), how many are added (4)
+//	                      number of the first (4 bytes), how many are added (4);
+//	                      with seq 0 a list job whose input is still being cut:
+//	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)
 //	u digest              identity of reusable work → job, seq of the shard that did it
 //	a actor               an actor, as JSON, with the SHA-256 of its token
+//	n job seq             the number of the shard that supersedes this one (4 bytes)
+//	z kind                a pause of the kind; without one, of everything
 //
 // # Rows
 //
@@ -38,6 +42,14 @@
 // history is read backwards from its row without an index; and the newest one
 // keeps a sum of the row it left behind, so that a row that was edited, swapped
 // or put back is found.
+//
+// # List inputs
+//
+// The input of a list job is one blob, looked at line by line when the job is
+// submitted; its shards are byte ranges, each with the digest of its lines. The
+// first 256 shards, of the first 4 MiB, are added by the commit that adds the job, the
+// rest in pages, each with the mark of where the next one begins. Nothing of the
+// job is granted before it is whole.
 //
 // # In memory
 //

@@ -50,14 +50,14 @@ func (f *front) look() {
 	if f.claim.Job != 0 {
 		if j := f.x.jobs[f.claim.Job]; j != nil && f.actor.Sees(j.project) {
 			for _, l := range j.lines {
-				if t, ok := f.ofLine(l); ok && f.claim.Offer.Able(l.need) {
+				if t, ok := f.ofLine(l); ok && f.claim.Offer.Able(l.need) && !f.x.stops.paused(l.need.Kind) {
 					f.heads = append(f.heads, t)
 				}
 			}
 		}
 	} else {
 		for key, c := range f.x.classes {
-			if !f.actor.Sees(key.project) || !f.claim.Offer.Able(key.need) {
+			if !f.actor.Sees(key.project) || !f.claim.Offer.Able(key.need) || f.x.stops.paused(key.need.Kind) {
 				continue
 			}
 			if t, ok := f.ofClass(c); ok {

@@ -30,6 +30,9 @@ type index struct {
 	silent   map[lease.ShardID]int          // open shards: lapses before any heartbeat told that they ran
 	workers  map[lease.WorkerID]*workerSeen //
 	marks    map[lease.JobID]mark           // jobs whose shards are not to be granted
+	stops    stops                          // what else is paused, and until when
+	partial  map[lease.JobID]bool           // jobs whose input is still being cut: nothing of them is granted
+	lists    map[lease.Digest]int           // blobs: how many jobs have them as their input
 	alone    lease.WorkerID                 // is drained to take a suspect
 	offered  bool                           // something became claimable since this was cleared
 	offers   uint64                         // rises when something becomes claimable, or stops to be for a mark
@@ -42,7 +45,8 @@ type index struct {
 type mark uint8
 
 const (
-	markCanceled mark = iota + 1
+	markCanceled mark = iota + 1 // its shards are in no queue
+	markPaused                   // they keep their places
 )
 
 // openLease is the part of a lease that only memory holds.
@@ -73,7 +77,8 @@ func newIndex(present map[lease.Digest]int64) *index {
 		jobs: map[lease.JobID]*openJob{}, lines: map[lineKey]*line{}, classes: map[classKey]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{}, present: present,
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
-		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{},
+		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{}, stops: newStops(),
+		partial: map[lease.JobID]bool{}, lists: map[lease.Digest]int{},
 		spareSlots: btree.NewFreeListG[slot](64), spareLines: btree.NewFreeListG[*line](64),
 	}
 }

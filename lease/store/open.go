@@ -22,7 +22,7 @@ func Open(o Options) (*Store, error) {
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
 		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
-		wake: make(chan struct{}),
+		wake: make(chan struct{}), names: names{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -67,7 +67,7 @@ func (s *Store) initialise() error {
 	return s.engine.Update(func(w kv.Writer) error {
 		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
 		t := g.begin(s, now)
-		t.note(lease.Event{Kind: lease.EventCreated})
+		t.tellStore(lease.Event{Kind: lease.EventCreated})
 		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
 		t.seal()
 		return g.flush()
@@ -96,6 +96,9 @@ func (s *Store) load() error {
 		}
 		s.head = h
 		if err := s.loadActors(r); err != nil {
+			return err
+		}
+		if err := s.loadPauses(r, now); err != nil {
 			return err
 		}
 		dropped := map[lease.JobID]bool{}
@@ -129,11 +132,16 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 			return false
 		}
 		jobs[id] = j
+		if j.Input != (lease.Input{}) {
+			s.index.lists[j.Input.Digest]++
+		}
 		if j.Canceled {
 			s.index.marks[id] = markCanceled
 			if j.Shards.Open() > 0 {
 				s.paging = append(s.paging, &page{job: id})
 			}
+		} else if !j.Pause.IsZero() {
+			s.index.pause(j.Pause, now)
 		}
 		return true
 	})
@@ -181,7 +189,11 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 		return err
 	}
 	scan(r, []byte{keyPlan}, func(k, v []byte) bool {
-		s.paging = append(s.paging, &page{job: shardOfKey(k).Job, plan: shardOfKey(k)})
+		id := shardOfKey(k)
+		s.paging = append(s.paging, &page{job: id.Job, plan: id})
+		if id.Seq == 0 {
+			s.index.hold(id.Job)
+		}
 		return true
 	})
 	return nil
@@ -193,7 +205,7 @@ func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
 	var orphans []lease.Digest
 	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !planning && s.holds == 0 && !kept[d] && s.index.inputs[d] == 0 && now.Sub(received) > blobGrace {
+		if !planning && s.holds == 0 && !kept[d] && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && now.Sub(received) > blobGrace {
 			orphans = append(orphans, d)
 		} else {
 			s.index.arrived(d, size)

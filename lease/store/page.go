@@ -14,8 +14,9 @@ import (
 // a canceled job, or those of a plan.
 type page struct {
 	job  lease.JobID
-	plan lease.ShardID // whose result plans them; zero: cancel
+	plan lease.ShardID // whose result plans them; number 0: the job's input; zero: cancel
 	next uint32        // cancel: the first number not yet looked at
+	all  lease.Plan    // of a result, once it is known: it is not planned anew for each page
 }
 
 // maxPlan is how many shards an accepted result may plan in its own commit.
@@ -41,7 +42,15 @@ func (s *Store) nextPage() *command {
 		c.run, c.frees = func(t *tx) error { return t.cancelPage(p) }, true
 		return c
 	}
-	plan, err := s.planOf(p.plan)
+	var err error
+	var plan lease.Plan
+	var next place
+	switch {
+	case p.plan.Seq == 0:
+		plan, next, err = s.cut(p.job)
+	case p.all == nil:
+		p.all, err = s.planOf(p.plan)
+	}
 	if errors.Is(err, errUnread) {
 		s.log.Warn("plan shards, later again", "shard", p.plan.String(), "error", err)
 		s.mu.Lock()
@@ -51,21 +60,31 @@ func (s *Store) nextPage() *command {
 	}
 	c.run = func(t *tx) error {
 		if err != nil {
-			// The result was valid when it was accepted; it is gone or damaged now.
+			// It was valid when it was accepted; it is gone or damaged now.
 			s.log.Error("plan shards", "shard", p.plan.String(), "error", err)
 			return t.dropPlan(p, err)
 		}
-		return t.planPage(p, plan)
+		if p.plan.Seq == 0 {
+			return t.listPage(p, plan, next)
+		}
+		return t.planPage(p, p.all)
 	}
 	return c
 }
 
-// planning reports whether a plan is being added in pages. s.mu is held.
+// planning reports whether a result's plan, whose shards may need blobs, is being
+// added in pages. s.mu is held.
 func (s *Store) planning() bool {
-	return slices.ContainsFunc(s.paging, func(p *page) bool { return !p.plan.IsZero() })
+	return slices.ContainsFunc(s.paging, func(p *page) bool { return p.plan.Seq != 0 })
 }
 
 func (t *tx) pageDone() { t.s.paging = t.s.paging[1:] }
+
+// pageNext leaves a page's rest for later: other jobs' pages come between.
+func (t *tx) pageNext() { t.s.paging = append(t.s.paging[1:], t.s.paging[0]) }
+
+// maxLooked bounds the rows one page of a cancel reads, most of which may be terminal.
+const maxLooked = 10 * pageRows
 
 func (t *tx) cancelPage(p *page) error {
 	j, err := t.job(p.job)
@@ -77,7 +96,7 @@ func (t *tx) cancelPage(p *page) error {
 		return err
 	}
 	var ids []lease.ShardID
-	last := p.next
+	last, looked := p.next, 0
 	from := shardKey(keyShard, lease.ShardID{Job: p.job, Seq: p.next})
 	var scanErr error
 	t.g.w.Scan(from, prefixEnd(jobKey(keyShard, p.job)), func(k, v []byte) bool {
@@ -90,7 +109,8 @@ func (t *tx) cancelPage(p *page) error {
 		if !row.State.Terminal() {
 			ids = append(ids, id)
 		}
-		return len(ids) < pageRows
+		looked++
+		return len(ids) < pageRows && looked < maxLooked
 	})
 	if scanErr != nil {
 		return scanErr
@@ -107,8 +127,10 @@ func (t *tx) cancelPage(p *page) error {
 			return err
 		}
 	}
-	if p.next = last; len(ids) < pageRows {
+	if p.next = last; len(ids) < pageRows && looked < maxLooked {
 		t.pageDone()
+	} else {
+		t.pageNext()
 	}
 	return nil
 }
@@ -118,13 +140,21 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 	base := j.NextSeq
 	j.NextSeq += uint32(len(plan))
 	t.marked[j.ID] = true
+	adopt(plan, &sh.Shard)
 	if len(plan) <= maxPlan {
 		return t.addShards(j, plan, base, 0, len(plan))
 	}
 	j.Plans++
 	t.putPlan(sh.ID, base, 0)
-	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID})
+	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID, all: plan})
 	return nil
+}
+
+// adopt notes in a plan whose result planned it.
+func adopt(plan lease.Plan, by *lease.Shard) {
+	for i := range plan {
+		plan[i].Parent, plan[i].Generation, plan[i].Fresh = by.ID.Seq, by.Generation, by.Fresh
+	}
 }
 
 func (t *tx) putPlan(id lease.ShardID, base, next uint32) {
@@ -148,6 +178,11 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 			t.gone = append(t.gone, sp.Inputs...)
 		}
 	}
+	parent, err := t.shard(p.plan)
+	if err != nil {
+		return err
+	}
+	adopt(plan, &parent.Shard)
 	if err := t.addShards(j, plan, base, int(next), to); err != nil {
 		return err
 	}
@@ -155,6 +190,7 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 		return t.dropPlan(p, nil)
 	}
 	t.putPlan(p.plan, base, uint32(to))
+	t.pageNext()
 	return nil
 }
 
@@ -165,13 +201,16 @@ func (t *tx) dropPlan(p *page, cause error) error {
 		return err
 	}
 	t.writes[string(shardKey(keyPlan, p.plan))] = nil
+	if p.plan.Seq == 0 {
+		t.s.index.whole(j.ID)
+	}
 	j.Plans--
 	t.marked[j.ID] = true
-	if cause != nil {
+	if cause != nil && !j.Canceled {
+		t.s.index.resumed(lease.Target{Job: j.ID})
+		j.Pause = lease.Pause{}
 		j.Canceled, j.Reason = true, clip(fmt.Sprintf("plan of shard %v: %v", p.plan, cause))
-		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason}); err != nil {
-			return err
-		}
+		t.tell(j, lease.Event{Kind: lease.EventCanceled, Reason: j.Reason})
 		t.s.index.stop(j.ID, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: j.ID})
 	}
@@ -199,5 +238,6 @@ func (s *Store) planOf(id lease.ShardID) (plan lease.Plan, err error) {
 			return nil, err
 		}
 	}
-	return s.planner.Accept(&j.Job, row, b, nil)
+	means, err := s.planner.Accept(&j.Job, row, b, nil)
+	return means.Plan, err
 }

@@ -34,9 +34,7 @@ func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
 			jobs = append(jobs, j)
 		}
 		for _, j := range jobs {
-			if err := t.pruneJob(c.actor.ID, j); err != nil {
-				return err
-			}
+			t.pruneJob(c.actor.ID, j)
 		}
 		t.head.Want = true
 		t.touchHead()
@@ -45,21 +43,22 @@ func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
 }
 
 // pruneJob takes a job's row away and marks its shards as to be removed.
-func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) error {
-	if err := t.tell(j, lease.Event{Kind: lease.EventPruned, Actor: actor}); err != nil {
-		return err
-	}
+func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) {
+	t.tell(j, lease.Event{Kind: lease.EventPruned, Actor: actor})
 	t.writes[string(jobKey(keyJob, j.ID))] = nil
 	t.put(jobKey(keyDrop, j.ID), []byte{})
-	if j.Key != "" {
-		key := idempotencyKey(j.Project, j.Key)
-		if string(t.get(key)) == string(jobKey(keyKey, j.ID)[1:]) {
-			t.writes[string(key)] = nil
-		}
+	key := keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input})
+	if key != nil && string(t.get(key)) == string(jobKey(keyKey, j.ID)[1:]) {
+		t.writes[string(key)] = nil
 	}
 	delete(t.s.index.marks, j.ID)
+	if d := j.Input.Digest; !d.IsZero() {
+		if t.s.index.lists[d]--; t.s.index.lists[d] <= 0 {
+			delete(t.s.index.lists, d)
+			t.s.sweeper.add(map[lease.Digest]bool{d: true})
+		}
+	}
 	t.s.drops = append(t.s.drops, j.ID)
-	return nil
 }
 
 // dropper removes what belongs to pruned jobs. It lives in memory only: after a
@@ -204,7 +203,7 @@ func (d *dropper) scanRows(r kv.Reader) (keys [][]byte, err error) {
 			from = d.at
 		}
 		r.Scan(from, end, func(k, v []byte) bool {
-			if len(keys) == careRows {
+			if len(keys) >= careRows {
 				return false
 			}
 			var row *lease.Shard
@@ -215,10 +214,13 @@ func (d *dropper) scanRows(r kv.Reader) (keys [][]byte, err error) {
 				d.blobs[row.Result.Digest] = true
 			}
 			keys = append(keys, slices.Clone(k))
+			if next := shardKey(keyNext, row.ID); r.Get(next) != nil {
+				keys = append(keys, next)
+			}
 			d.at = append(slices.Clone(k), 0)
 			return true
 		})
-		if len(keys) == careRows || err != nil {
+		if len(keys) >= careRows || err != nil {
 			return keys, err
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"macbatch/lease/leasetest"
 )
 
-// aged is a store with ended jobs to prune, jobs that reuse what those did, and
+// seasoned is a store with ended jobs to prune, jobs that reuse what those did, and
 // open ones. The ids are those that may be pruned.
-func aged(t *testing.T, e kv.Engine, blobs *leasetest.Blobs, items int) (f *leasetest.Fixture, ids []lease.JobID) {
+func seasoned(t *testing.T, e kv.Engine, blobs *leasetest.Blobs, items int) (f *leasetest.Fixture, ids []lease.JobID) {
 	f = leasetest.Open(t, e, blobs, leasetest.NewClock())
 	ctl := f.Near()
 	w := leasetest.NewWorker(t, ctl, "w1")
@@ -64,7 +64,7 @@ func TestPruneSteps(t *testing.T) {
 	for done := false; !done; steps++ {
 		db := memkv.Open()
 		left := stopping(db)
-		f, ids := aged(t, kvtest.Guard(t, db), leasetest.NewBlobs(), 500)
+		f, ids := seasoned(t, kvtest.Guard(t, db), leasetest.NewBlobs(), 500)
 		f.Stop(t)
 		*left = steps
 		f.Restart(t)
@@ -125,7 +125,7 @@ func quiet(t *testing.T, ctl lease.Control) {
 // refer to stay, and the pruned job's values likewise.
 func TestPruneBlobs(t *testing.T) {
 	blobs := leasetest.NewBlobs()
-	f, ids := aged(t, memkv.Open(), blobs, 20)
+	f, ids := seasoned(t, memkv.Open(), blobs, 20)
 	here := func() (n int) {
 		_ = blobs.List(func(lease.Digest, int64, time.Time) bool { n++; return true })
 		return n
@@ -151,7 +151,7 @@ func TestTamperPruned(t *testing.T) {
 	for steps := 1; ; steps++ {
 		db := memkv.Open()
 		left := stopping(db)
-		f, ids := aged(t, db, leasetest.NewBlobs(), 20)
+		f, ids := seasoned(t, db, leasetest.NewBlobs(), 20)
 		*left = steps
 		if err := f.Near().Prune(t.Context(), ids); err != nil {
 			t.Fatal(err)

@@ -99,7 +99,7 @@ func (x *index) line(s *lease.Shard) *line {
 		j := x.jobs[s.ID.Job]
 		l = &line{
 			classKey: classKey{s.Need, j.project}, priority: s.Priority, job: s.ID.Job,
-			hidden: x.marks[s.ID.Job] != 0, slots: btree.NewWithFreeListG(32, slot.before, x.spareSlots),
+			hidden: x.marks[s.ID.Job] != 0 || x.partial[s.ID.Job], slots: btree.NewWithFreeListG(32, slot.before, x.spareSlots),
 		}
 		x.lines[key] = l
 		j.lines = append(j.lines, l)
@@ -152,6 +152,32 @@ func (x *index) leave(l *line) {
 // stop withholds all shards of a job at once, as a mark says.
 func (x *index) stop(id lease.JobID, m mark) {
 	x.marks[id] = m
+	x.hide(id)
+}
+
+// resume offers again what stop withheld.
+func (x *index) resume(id lease.JobID) {
+	delete(x.marks, id)
+	if !x.partial[id] {
+		x.show(id)
+	}
+}
+
+// hold withholds all shards of a job until it is whole.
+func (x *index) hold(id lease.JobID) {
+	x.partial[id] = true
+	x.hide(id)
+}
+
+// whole offers what hold withheld.
+func (x *index) whole(id lease.JobID) {
+	delete(x.partial, id)
+	if x.marks[id] == 0 {
+		x.show(id)
+	}
+}
+
+func (x *index) hide(id lease.JobID) {
 	x.offers++
 	j := x.jobs[id]
 	if j == nil {
@@ -165,9 +191,7 @@ func (x *index) stop(id lease.JobID, m mark) {
 	}
 }
 
-// resume offers again what stop withheld.
-func (x *index) resume(id lease.JobID) {
-	delete(x.marks, id)
+func (x *index) show(id lease.JobID) {
 	x.offers++
 	x.offered = true
 	j := x.jobs[id]

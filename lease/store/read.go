@@ -140,6 +140,9 @@ func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit 
 					return false
 				}
 			}
+			if j.Old != (lease.Counts{}) {
+				row.Successor = successor(r.Get(shardKey(keyNext, row.ID)))
+			}
 			size += len(v) + len(row.Result.Inline)
 			out = append(out, *row)
 			return len(out) < limit && size < maxPageBytes
@@ -265,8 +268,8 @@ func (c *control) Verify(context.Context) (problems []lease.Problem, err error) 
 
 // PutBlob implements lease.Control.
 func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if err := c.may(lease.WorkerRole); err != nil {
-		return err
+	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Submitter) {
+		return fmt.Errorf("put blob %v: %w", d, lease.ErrForbidden)
 	}
 	for {
 		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+
 	"macbatch/lease"
 	"macbatch/lease/kv"
 )
@@ -84,13 +86,14 @@ func (t *tx) carry(sh *shardTx) {
 }
 
 // carryJob is carry for a job, of which j may have been changed already.
-func (t *tx) carryJob(j *jobRow) error {
+func (t *tx) carryJob(j *jobRow) {
 	if t.head.Cut == 0 || j.Events == 0 || j.Last > t.head.Cut {
-		return nil
+		return
 	}
 	old, _, err := decodeJob(j.ID, t.get(jobKey(keyJob, j.ID)))
 	if err != nil {
-		return err
+		t.fault = err
+		return
 	}
 	i := t.append(lease.Event{Kind: lease.EventCarried, Job: j.ID, N: j.Events + 1, Prev: j.Last})
 	ev := &t.events[i]
@@ -101,7 +104,6 @@ func (t *tx) carryJob(j *jobRow) error {
 	ev.Sum = sum(jobKey(keyJob, j.ID), ev.Row)
 	t.head.Carried++
 	t.marked[j.ID] = true
-	return nil
 }
 
 // carryStep carries the next rows over the cut, and seals it behind the last.
@@ -126,10 +128,7 @@ func (s *Store) carryStep() *command {
 		}
 		for _, id := range jobs {
 			if j, err := t.job(id); err == nil {
-				err = t.carryJob(j)
-				if err != nil {
-					return err
-				}
+				t.carryJob(j)
 			} else if !isNotFound(err) {
 				return err
 			}
@@ -201,17 +200,19 @@ func (c *carrier) scanShards(r kv.Reader, cut uint64) (ids []lease.ShardID, err 
 // sealCut ends a checkpoint: the ledger begins behind its cut from now on.
 func (t *tx) sealCut() error {
 	h := &t.head
-	t.note(lease.Event{Kind: lease.EventCheckpoint, Cut: h.Cut, Digest: h.CutChain, Carried: h.Carried})
+	var pauses []lease.Event
+	scan(t.g.w, []byte{keyPause}, func(k, v []byte) bool {
+		pauses = append(pauses, lease.Event{Kind: lease.EventCarried, What: lease.Kind(k[1:]), Row: bytes.Clone(v), Sum: sum(k, v)})
+		return true
+	})
+	for _, ev := range pauses { // few, and as of the seal: their own events since the cut say the same
+		t.tellStore(ev)
+		h.Carried++
+	}
+	t.tellStore(lease.Event{Kind: lease.EventCheckpoint, Cut: h.Cut, Digest: h.CutChain, Carried: h.Carried})
 	h.Seal, h.Base, h.BaseChain = h.Seq, h.Cut, h.CutChain
 	h.Cut, h.CutChain, h.Carried = 0, lease.Digest{}, 0
 	return nil
-}
-
-// note adds an event of the store itself.
-func (t *tx) note(ev lease.Event) {
-	ev.N, ev.Prev = t.head.Events+1, t.head.Last
-	t.append(ev)
-	t.head.Events, t.head.Last = ev.N, t.head.Seq
 }
 
 // trimStep removes the oldest records that a checkpoint sealed.

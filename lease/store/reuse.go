@@ -10,10 +10,16 @@ const maxReuse = 256
 // reuseOf is the identity of a shard's work including the results it waited for;
 // zero when it is not to be reused.
 func (t *tx) reuseOf(sh *shardTx) lease.Digest {
-	if sh.Reuse.IsZero() {
+	parts := []string{string(sh.Project), string(sh.Reuse[:])}
+	if sh.Range != (lease.Range{}) {
+		j, err := t.job(sh.ID.Job)
+		if err != nil || j.Reuse.IsZero() {
+			return lease.Digest{}
+		}
+		parts = []string{string(sh.Project), string(j.Reuse[:]), string(sh.Range.Digest[:])}
+	} else if sh.Reuse.IsZero() {
 		return lease.Digest{}
 	}
-	parts := []string{string(sh.Project), string(sh.Reuse[:])}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
 		if err != nil || on.State != lease.Done {
@@ -26,7 +32,7 @@ func (t *tx) reuseOf(sh *shardTx) lease.Digest {
 
 // reuse settles a claimable shard with the result of equal work done earlier.
 func (t *tx) reuse(sh *shardTx) (bool, error) {
-	if sh.State != lease.Ready {
+	if sh.State != lease.Ready || sh.Fresh {
 		return false, nil
 	}
 	key := t.reuseOf(sh)
@@ -57,9 +63,11 @@ func (t *tx) reuse(sh *shardTx) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if plan, err = t.s.planner.Accept(&j.Job, &sh.Shard, res.Inline, nil); err != nil {
+		means, err := t.s.planner.Accept(&j.Job, &sh.Shard, res.Inline, nil)
+		if err != nil {
 			return false, nil
 		}
+		plan = means.Plan
 		if !t.runnable(sh, plan) {
 			return false, nil
 		}

@@ -88,3 +88,53 @@ func TestActorNotStored(t *testing.T) {
 		t.Fatalf("Authenticate = %v, want %v", err, lease.ErrUnauthorized)
 	}
 }
+
+// A worker reads the lines of the leases it holds, a reader those of its projects'
+// jobs, and nobody learns more.
+func TestInputScope(t *testing.T) {
+	f, ctl := open(t)
+	actor := func(id lease.ActorID, role lease.Role, p lease.Project) lease.Control {
+		return f.As(lease.Actor{ID: id, Role: role, Projects: []lease.Project{p}})
+	}
+	id := leasetest.SubmitList(t, ctl, 4, leasetest.ListParams{Items: 2})
+	w := leasetest.NewWorker(t, actor("w1", lease.WorkerRole, lease.DefaultProject), "w1")
+	g := w.Claim(1)[0]
+	whole := lease.ShardID{Job: id}
+	next := lease.ShardID{Job: id, Seq: g.Shard.Seq + 1}
+	for _, c := range []struct {
+		who      string
+		ctl      lease.Control
+		of       lease.ShardID
+		from, to int64
+		want     error
+	}{
+		{"the holder", w.Ctl, g.Shard, g.Lines.From, g.Lines.To, nil},
+		{"the holder, of some", w.Ctl, g.Shard, g.Lines.From + 1, g.Lines.To - 1, nil},
+		{"the holder, of more", w.Ctl, g.Shard, g.Lines.From, g.Lines.To + 1, lease.ErrInvalid},
+		{"the holder, of another shard", w.Ctl, next, g.Lines.To, g.Lines.To + 1, lease.ErrNotFound},
+		{"the holder, of all", w.Ctl, whole, 0, 1, lease.ErrNotFound},
+		{"another worker", actor("w2", lease.WorkerRole, lease.DefaultProject), g.Shard, g.Lines.From, g.Lines.To, lease.ErrNotFound},
+		{"a reader", actor("r1", lease.Reader, lease.DefaultProject), whole, 0, 5, nil},
+		{"a submitter", actor("s1", lease.Submitter, lease.DefaultProject), whole, 0, 5, nil},
+		{"a reader elsewhere", actor("r2", lease.Reader, "another"), whole, 0, 5, lease.ErrNotFound},
+		{"a reader elsewhere, of a shard", actor("r2", lease.Reader, "another"), g.Shard, 0, 5, lease.ErrNotFound},
+	} {
+		r, err := c.ctl.Input(t.Context(), c.of, c.from, c.to)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.who, err, c.want)
+		}
+		if err == nil {
+			r.Close() //nolint:errcheck // it was not read
+		}
+	}
+	w.Report(leasetest.Done(g, "x"))
+	if _, err := w.Ctl.Input(t.Context(), g.Shard, g.Lines.From, g.Lines.To); !errors.Is(err, lease.ErrNotFound) {
+		t.Errorf("the holder, once it is done: %v, want %v", err, lease.ErrNotFound)
+	}
+	b, in := leasetest.Lines(5)
+	elsewhere := actor("s2", lease.Submitter, "another")
+	leasetest.Upload(t, elsewhere, b)
+	if _, err := elsewhere.Submit(t.Context(), lease.Submission{Kind: "list", Params: []byte(`{}`), Input: in}); !errors.Is(err, lease.ErrNotFound) {
+		t.Errorf("a submission to another's project: %v, want %v", err, lease.ErrNotFound)
+	}
+}

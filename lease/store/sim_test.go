@@ -42,6 +42,8 @@ type world struct {
 	pruned  map[lease.JobID]bool
 	ends    map[lease.ShardID]lease.State
 	open    map[lease.ShardID]*holding // the newest grant known to anybody
+	paused  map[lease.Target]uint64    // without an end: the newest event after its pause was acknowledged
+	newest  uint64                     // event that was read
 	count   map[string]int
 }
 
@@ -77,7 +79,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "lost answer", "full", "unknown", "takeover", "reused", "prune", "checkpoint", "carried"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "prune", "checkpoint", "carried"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -88,7 +90,7 @@ func live(t *testing.T, seed uint64, total map[string]int) {
 	w := &world{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
 		jobs: map[lease.JobID]bool{}, pruned: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
-		open: map[lease.ShardID]*holding{}, count: total,
+		open: map[lease.ShardID]*holding{}, paused: map[lease.Target]uint64{}, count: total,
 	}
 	w.faults.Store(seed%2 == 1)
 	w.start()
@@ -198,11 +200,17 @@ func (w *world) act() {
 		w.beat(p)
 	case n < 78:
 		w.cancel()
-	case n < 79:
+	case n < 80:
 		w.prune()
-	case n < 82:
+	case n < 81:
+		w.retry()
+	case n < 83:
+		w.pause()
+	case n < 84:
+		w.resume()
+	case n < 86:
 		w.restart()
-	case n < 85: // it dies, and with it what it held in memory
+	case n < 88: // it dies, and with it what it held in memory
 		if w.rnd.IntN(2) == 0 {
 			w.beat(p)
 		}
@@ -234,7 +242,36 @@ func (w *world) touch() {
 	w.failed("exchange", err)
 }
 
+// submitList submits a list, of which some need pages to be whole.
+func (w *world) submitList() {
+	n := 1 + w.rnd.IntN(6)
+	switch w.rnd.IntN(8) {
+	case 0:
+		n = 255 + w.rnd.IntN(4)
+	case 1:
+		n = 256 + 998 + w.rnd.IntN(4)
+	}
+	b, in := leasetest.Lines(n)
+	if w.failed("put blob", w.ctl().PutBlob(w.Context(), in.Digest, in.Bytes, bytes.NewReader(b))) {
+		return
+	}
+	id, err := w.ctl().Submit(w.Context(), lease.Submission{
+		Kind: "list", Input: in, Params: []byte(fmt.Sprintf(`{"items":%d,"reuse":%v,"distinct":"%d"}`, 1+w.rnd.IntN(3), w.rnd.IntN(3) == 0, w.rnd.IntN(5))),
+	})
+	if w.failed("submit a list", err) {
+		return
+	}
+	if _, known := w.jobs[id]; !known {
+		w.jobs[id] = false
+		w.count["list"]++
+	}
+}
+
 func (w *world) submit() {
+	if w.rnd.IntN(4) == 0 {
+		w.submitList()
+		return
+	}
 	p := leasetest.Params{Items: 1 + w.rnd.IntN(4), Distinct: fmt.Sprint(w.rnd.IntN(1000))}
 	if w.rnd.IntN(2) == 0 {
 		p.Then = 2
@@ -311,10 +348,17 @@ func (w *world) granted(p *player, g lease.Grant) {
 	if w.jobs[g.Shard.Job] {
 		w.Fatalf("shard %v granted after its job was canceled", g.Shard)
 	}
+	w.unpaused(g)
 	row := w.row(g.Shard)
 	for _, d := range row.Inputs {
 		if here, _ := w.blobs.Has(d); !here {
 			w.Fatalf("shard %v granted, but its sound is not here:%s", g.Shard, w.tell(g.Shard))
+		}
+	}
+	if row.Range != (lease.Range{}) {
+		job, err := w.ctl().Job(w.Context(), g.Shard.Job)
+		if err == nil && (g.Lines == nil || g.Lines.Range != row.Range || job.Plans > 0) {
+			w.Fatalf("shard %v granted with lines %+v of a job with %d plans, it works on %+v", g.Shard, g.Lines, job.Plans, row.Range)
 		}
 	}
 	if len(g.Needs) != len(row.After) {
@@ -322,6 +366,14 @@ func (w *world) granted(p *player, g lease.Grant) {
 	}
 	h := &holding{Grant: g, by: p, until: p.since.Add(lease.Term)}
 	w.open[g.Shard], p.held[g.Shard] = h, h
+}
+
+// lines is what a list shard was granted with.
+func (w *world) lines(id lease.ShardID) *lease.Lines {
+	if h := w.open[id]; h != nil {
+		return h.Lines
+	}
+	return nil
 }
 
 func (w *world) row(id lease.ShardID) lease.Shard {
@@ -356,6 +408,9 @@ func (w *world) report(p *player) {
 		return
 	}
 	rep := leasetest.Done(h.Grant, fmt.Sprint(h.Shard.Seq), leasetest.SoundOf(h.Shard))
+	if h.Lines != nil {
+		rep = leasetest.Outcomes(h.Grant, "x", w.rnd.IntN(int(h.Lines.Items)+1))
+	}
 	switch w.rnd.IntN(20) {
 	case 0, 1:
 		rep = leasetest.Failed(h.Grant, lease.Retryable, "try again")
@@ -387,7 +442,7 @@ func (w *world) replay(p *player) {
 	}
 	rep := p.sent[w.rnd.IntN(len(p.sent))]
 	if w.rnd.IntN(3) == 0 {
-		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token}, "another", leasetest.SoundOf(rep.Shard))
+		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token, Lines: w.lines(rep.Shard)}, "another", leasetest.SoundOf(rep.Shard))
 	}
 	w.deliver(p, rep)
 }
@@ -462,7 +517,7 @@ func verdict(row *lease.Shard, canceled bool, rep *lease.Report, sounds bool) le
 		return lease.Stale
 	case !sounds:
 		return lease.NeedBlobs
-	case string(rep.Result) == string(leasetest.Bad(lease.Grant{}).Result):
+	case bytes.Contains(rep.Result, []byte(`"bad"`)):
 		return lease.InvalidReport
 	}
 	return lease.Accepted
@@ -600,6 +655,14 @@ func (w *world) heal() {
 	if w.rnd.IntN(2) == 0 { // one that was here before, and goes on
 		p = w.workers[0]
 	}
+	for len(w.paused) > 0 {
+		w.resume()
+	}
+	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{All: true}, "")) // one of unknown outcome
+	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Kind: leasetest.Work}, ""))
+	for id := range w.jobs {
+		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: id}, ""))
+	}
 	for range 400 {
 		w.claim(p, 1000, false)
 		w.beat(p)
@@ -685,9 +748,13 @@ func (w *world) tally() {
 		}
 		for _, r := range rows {
 			w.count["shard"]++
+			w.count["item failed"] += int(r.Result.Failed)
 			w.count[r.State.String()]++
 			if !r.From.IsZero() {
 				w.count["reused"]++
+			}
+			if r.Generation > 0 {
+				w.count["repeated"]++
 			}
 		}
 	}

@@ -106,10 +106,34 @@ func (s *snapshot) Shards(from lease.ShardID, fn func(sh lease.Shard, sum uint64
 	})
 }
 
-// Plans implements ledger.Snapshot.
-func (s *snapshot) Plans(id lease.JobID) (n uint32) {
-	scan(s.r, jobKey(keyPlan, id), func(_, _ []byte) bool { n++; return true })
+// Pauses implements ledger.Snapshot.
+func (s *snapshot) Pauses(fn func(p lease.Pause, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyPause}, func(k, v []byte) bool {
+		p, err := decodePause(k, v)
+		return fn(p, sum(k, v), err)
+	})
+}
+
+// Successor implements ledger.Snapshot.
+func (s *snapshot) Successor(id lease.ShardID) uint32 {
+	return successor(s.r.Get(shardKey(keyNext, id)))
+}
+
+// Successors implements ledger.Snapshot.
+func (s *snapshot) Successors(id lease.JobID) (n int) {
+	scan(s.r, jobKey(keyNext, id), func(_, _ []byte) bool { n++; return true })
 	return n
+}
+
+// Plans implements ledger.Snapshot.
+func (s *snapshot) Plans(id lease.JobID) (n uint32, err error) {
+	scan(s.r, jobKey(keyPlan, id), func(k, v []byte) bool {
+		if n++; shardOfKey(k).Seq == 0 {
+			_, err = decodePlace(id, v)
+		}
+		return true
+	})
+	return n, err
 }
 
 // Pruning implements ledger.Snapshot.

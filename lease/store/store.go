@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -21,17 +23,21 @@ import (
 // the shards that follow. Its methods are pure: the same input gives the same
 // plan, also after a restart.
 type Planner interface {
-	// Start validates a job's parameters and plans its first shards.
+	// Start validates the parameters of a job without an input and plans its first shards.
 	Start(kind lease.Kind, params []byte) (lease.Plan, error)
 
-	// Accept validates the result of a shard and plans the shards that follow from it.
-	Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error)
+	// List validates the parameters of a job with a list input and says how its
+	// lines become shards.
+	List(kind lease.Kind, params []byte) (lease.Packing, error)
+
+	// Accept validates the result of a shard and says what it means.
+	Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Acceptance, error)
 }
 
 // Blobs keeps accepted bytes by their digest.
 type Blobs interface {
 	Put(ctx context.Context, d lease.Digest, size int64, r io.Reader) error
-	Open(d lease.Digest) (io.ReadCloser, int64, error)
+	Open(d lease.Digest) (io.ReadSeekCloser, int64, error)
 	Has(d lease.Digest) (bool, error)
 	Remove(d lease.Digest) error
 	List(fn func(d lease.Digest, size int64, received time.Time) bool) error
@@ -62,8 +68,10 @@ type Store struct {
 	term    time.Duration
 
 	id     [16]byte
-	secret []byte // keys lease tokens
-	head   head   // the writer's only
+	secret []byte    // keys lease tokens
+	hashes sync.Pool // of hash.Hash, keyed with secret
+	head   head      // the writer's only
+	names  names     // of what it reads
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
@@ -91,13 +99,18 @@ type Store struct {
 // token proves that its bearer was granted a shard under a fence. It is derived,
 // so that a repeated claim can be answered and no row needs to hold it.
 func (s *Store) token(id lease.ShardID, f lease.Fence) string {
-	m := hmac.New(sha256.New, s.secret)
-	var e encoder
-	e.fixed64(uint64(id.Job))
-	e.fixed64(uint64(id.Seq))
-	e.fixed64(uint64(f))
-	m.Write(e.b)
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	m, ok := s.hashes.Get().(hash.Hash)
+	if !ok {
+		m = hmac.New(sha256.New, s.secret)
+	}
+	defer s.hashes.Put(m)
+	m.Reset()
+	var b [24 + sha256.Size]byte
+	binary.BigEndian.PutUint64(b[:], uint64(id.Job))
+	binary.BigEndian.PutUint64(b[8:], uint64(id.Seq))
+	binary.BigEndian.PutUint64(b[16:], uint64(f))
+	m.Write(b[:24])
+	return hex.EncodeToString(m.Sum(b[:24])[24 : 24+16])
 }
 
 func isNotFound(err error) bool { return errors.Is(err, lease.ErrNotFound) }

@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"macbatch/lease"
 )
@@ -46,25 +48,55 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 	if len(sub.Params) > lease.MaxParams || len(sub.Key) > maxName || len(sub.Project) > maxName {
 		return 0, fmt.Errorf("submit %s: parameters, key or project: %w", sub.Kind, lease.ErrTooLarge)
 	}
-	plan, err := c.s.planner.Start(sub.Kind, sub.Params)
+	if strings.ContainsRune(string(sub.Project), 0) || strings.ContainsRune(sub.Key, 0) {
+		return 0, fmt.Errorf("submit %s: key or project with a NUL: %w", sub.Kind, lease.ErrInvalid)
+	}
+	plan, in, err := c.s.start(&sub)
 	if err != nil {
-		return 0, fmt.Errorf("submit %s: %w: %w", sub.Kind, lease.ErrInvalid, err)
+		return 0, fmt.Errorf("submit %s: %w", sub.Kind, err)
 	}
 	err = c.s.do(ctx, func(t *tx) (err error) {
-		id, err = t.submit(c.actor.ID, sub, plan)
+		id, err = t.submit(c.actor.ID, sub, plan, in)
 		return err
 	})
 	return id, err
 }
 
-func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan) (lease.JobID, error) {
-	if sub.Key != "" {
-		if b := t.get(idempotencyKey(sub.Project, sub.Key)); b != nil {
+// start validates a submission and plans its first shards.
+func (s *Store) start(sub *lease.Submission) (plan lease.Plan, in *list, err error) {
+	if sub.Input == (lease.Input{}) {
+		plan, err = s.planner.Start(sub.Kind, sub.Params)
+	} else if in, err = s.list(sub.Kind, sub.Params, sub.Input); err == nil {
+		plan = in.plan
+	}
+	if err != nil && !errors.Is(err, lease.ErrNeedBlob) && !errors.Is(err, errUnread) && !errors.Is(err, lease.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", lease.ErrInvalid, err)
+	}
+	return plan, in, err
+}
+
+// keyOf is what a submission is known by when it comes again; nil: by nothing.
+// No key that a caller chose has a NUL.
+func keyOf(sub *lease.Submission) []byte {
+	switch {
+	case sub.Key != "":
+		return idempotencyKey(sub.Project, sub.Key)
+	case sub.Input != (lease.Input{}):
+		d := lease.ReuseDigest(string(sub.Kind), string(sub.Params), string(sub.Input.Digest[:]))
+		return idempotencyKey(sub.Project, "\x00"+string(d[:]))
+	}
+	return nil
+}
+
+func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, in *list) (lease.JobID, error) {
+	key := keyOf(&sub)
+	if key != nil {
+		if b := t.get(key); b != nil {
 			j, err := t.job(lease.JobID(decodeKey(append([]byte{keyKey}, b...))))
 			if err != nil {
 				return 0, err
 			}
-			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) {
+			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input {
 				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
 			}
 			if st := j.Derive(); st != lease.JobFailed && st != lease.JobCanceled {
@@ -72,22 +104,39 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan) 
 			}
 		}
 	}
+	if _, here := t.s.present[sub.Input.Digest]; in != nil && !here {
+		return 0, fmt.Errorf("input %v: %w", sub.Input.Digest, lease.ErrNeedBlob)
+	}
 	t.head.Job++
 	id := lease.JobID(uint64(t.head.Epoch)<<32 | uint64(t.head.Job))
 	j := &jobRow{Job: lease.Job{
 		ID: id, Project: sub.Project, Kind: sub.Kind, Params: bytes.Clone(sub.Params), Priority: sub.Priority,
-		Key: sub.Key, Actor: actor, Submitted: t.now,
+		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now,
 	}, NextSeq: 1}
 	t.jobs[id] = j
-	if err := t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)}); err != nil {
-		return 0, err
+	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
+	if key != nil {
+		t.put(key, jobKey(keyKey, id)[1:])
 	}
-	if sub.Key != "" {
-		t.put(idempotencyKey(sub.Project, sub.Key), jobKey(keyKey, id)[1:])
+	if in != nil {
+		return id, t.startList(j, in)
 	}
 	base := j.NextSeq
 	j.NextSeq += uint32(len(plan))
 	return id, t.addShards(j, plan, base, 0, len(plan))
+}
+
+// startList adds the first shards of a list job. What is not added at once follows in
+// pages, and nothing of the job is granted before it is whole.
+func (t *tx) startList(j *jobRow, in *list) error {
+	j.Reuse = in.reuse
+	t.s.index.lists[j.Input.Digest]++
+	if in.next.offset < j.Input.Bytes {
+		j.Plans++
+		t.s.index.hold(j.ID)
+		t.s.paging = append(t.s.paging, &page{job: j.ID, plan: lease.ShardID{Job: j.ID}})
+	}
+	return t.addList(j, in.plan, in.next)
 }
 
 // addShards adds the shards from..to of a plan whose first has number base.
@@ -154,20 +203,16 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 		return err
 	}
 	return c.s.doFreeing(ctx, func(t *tx) error {
-		j, err := t.job(id)
+		j, err := t.seen(c.actor, id)
 		if err != nil {
 			return err
-		}
-		if !c.actor.Sees(j.Project) {
-			return fmt.Errorf("job %v: %w", id, lease.ErrNotFound)
 		}
 		if j.Derive().Terminal() {
 			return nil
 		}
-		j.Canceled, j.Reason = true, clip(reason)
-		if err := t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason}); err != nil {
-			return err
-		}
+		t.s.index.resumed(lease.Target{Job: id})
+		j.Canceled, j.Reason, j.Pause = true, clip(reason), lease.Pause{}
+		t.tell(j, lease.Event{Kind: lease.EventCanceled, Actor: c.actor.ID, Reason: j.Reason})
 		t.s.index.stop(id, markCanceled)
 		t.s.paging = append(t.s.paging, &page{job: id})
 		return nil

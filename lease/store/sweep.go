@@ -38,7 +38,7 @@ func (s *Store) sweepStep() *command {
 	if len(w.asked) == 0 {
 		w.asked, w.at = map[lease.Digest]int64{}, []byte{keyShard}
 		for d := range w.waiting {
-			if size, here := s.present[d]; here && s.index.inputs[d] == 0 {
+			if size, here := s.present[d]; here && s.index.inputs[d] == 0 && s.index.lists[d] == 0 {
 				w.asked[d] = size
 				s.index.left(d)
 			}

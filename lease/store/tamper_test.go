@@ -2,9 +2,11 @@ package store_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -83,6 +85,31 @@ func lived(t testing.TB) *leasetest.Fixture {
 	}
 	leasetest.Submit(t, ctl, leasetest.Params{Items: 3, Then: 2, Reuse: true, Distinct: "again"})
 	w.Claim(20)
+	chain := leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 2, Distinct: "chain", Root: "nas"})
+	w.Offer.Roots = []string{"nas"}
+	for range 3 {
+		for _, g := range w.Claim(2) {
+			if g.Shard.Seq == 1 {
+				w.Report(leasetest.Done(g, "d"))
+			} else {
+				w.Report(leasetest.Failed(g, lease.Permanent, "broken"))
+			}
+		}
+		if _, err := ctl.Retry(t.Context(), chain, lease.Selection{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leasetest.SubmitList(t, ctl, 7, leasetest.ListParams{Items: 3, Reuse: true})
+	for _, g := range w.Claim(2) {
+		if g.Lines != nil {
+			w.Report(leasetest.Outcomes(g, "d", 1))
+		}
+	}
+	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {All: true}} {
+		if err := errors.Join(ctl.Pause(t.Context(), of, "hot", time.Hour), ctl.Resume(t.Context(), of, ""), ctl.Pause(t.Context(), of, "hot", 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	canceled := leasetest.Submit(t, ctl, leasetest.Params{Items: 5})
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
@@ -122,7 +149,7 @@ func tamper(t *testing.T, rnd *rand.Rand, seed uint64, times int, all, earlier [
 	}
 	for tried < times {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjso") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsonz") || len(all[i].value) == 0 {
 			continue
 		} else if len(k) == 13 && !jobs[string(k[1:9])] {
 			continue // of a pruned job, on its way out

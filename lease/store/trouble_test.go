@@ -24,7 +24,7 @@ type sick struct {
 	fails func(n int32) bool // whether the n-th opening does, from 1 on
 }
 
-func (s *sick) Open(d lease.Digest) (io.ReadCloser, int64, error) {
+func (s *sick) Open(d lease.Digest) (io.ReadSeekCloser, int64, error) {
 	if s.fails(s.opens.Add(1)) {
 		return nil, 0, errors.New("too many open files")
 	}

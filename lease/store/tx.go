@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -79,6 +80,7 @@ type tx struct {
 	writes map[string][]byte
 	events []lease.Event
 	gone   []lease.Digest // blobs that no open shard needs any longer
+	fault  error          // of the store itself: the command must not be sealed
 }
 
 // shardTx is a shard as this command sees it.
@@ -122,8 +124,18 @@ func (t *tx) job(id lease.JobID) (*jobRow, error) {
 	return j, nil
 }
 
-// shard loads a shard with the deadline of its open lease; ErrNotFound when there is none.
+// shard loads a shard with the deadline of its open lease; ErrNotFound when there
+// is none. Its payload is the engine's own: it must not outlive the transaction.
 func (t *tx) shard(id lease.ShardID) (*shardTx, error) {
+	if sh := t.shards[id]; sh != nil {
+		return sh, nil
+	}
+	return t.shardAs(id, nil, nil)
+}
+
+// shardAs is shard for one that was read before the transaction: where the row's
+// bytes are still raw, row is what they say.
+func (t *tx) shardAs(id lease.ShardID, raw []byte, row *lease.Shard) (*shardTx, error) {
 	if sh := t.shards[id]; sh != nil {
 		return sh, nil
 	}
@@ -131,19 +143,20 @@ func (t *tx) shard(id lease.ShardID) (*shardTx, error) {
 	if b == nil {
 		return nil, fmt.Errorf("shard %v: %w", id, lease.ErrNotFound)
 	}
-	row, err := decodeShard(id, b)
-	if err != nil {
+	sh := &shardTx{}
+	if row != nil && bytes.Equal(raw, b) {
+		sh.Shard = *row
+	} else if err := readShard(&sh.Shard, id, b, t.s.names); err != nil {
 		return nil, err
 	}
 	j, err := t.job(id.Job)
 	if err != nil {
 		return nil, err
 	}
-	row.Project, row.Priority = j.Project, j.Priority
+	sh.Project, sh.Priority = j.Project, j.Priority
 	if l := t.s.index.leases[id]; l != nil {
-		row.Deadline = l.deadline
+		sh.Deadline = l.deadline
 	}
-	sh := &shardTx{Shard: *row}
 	t.shards[id] = sh
 	return sh, nil
 }
@@ -193,17 +206,21 @@ func (t *tx) append(ev lease.Event) int {
 }
 
 // tell adds an event of the job itself.
-func (t *tx) tell(j *jobRow, ev lease.Event) error {
-	if err := t.carryJob(j); err != nil {
-		return err
-	}
+func (t *tx) tell(j *jobRow, ev lease.Event) {
+	t.carryJob(j)
 	ev.Job, ev.N, ev.Prev = j.ID, j.Events+1, j.Last
 	i := t.append(ev)
 	j.Events, j.Last = ev.N, t.events[i].Seq
 	t.marked[j.ID] = true
 	// Its sum is filled in by seal: the newest event of the job is the one whose
 	// sequence the row names.
-	return nil
+}
+
+// tellStore adds an event of the store itself.
+func (t *tx) tellStore(ev lease.Event) {
+	ev.N, ev.Prev = t.head.Events+1, t.head.Last
+	i := t.append(ev)
+	t.head.Events, t.head.Last = ev.N, t.events[i].Seq
 }
 
 // settle counts what a shard's end means for its job, and what waited for it.
@@ -217,7 +234,8 @@ func (t *tx) settle(sh *shardTx) error {
 	case sh.Planned > 0: // its items and its size live on in its successors
 		j.Work.Total -= sh.Work
 	case sh.State == lease.Done:
-		j.Items.Done += uint64(sh.Settles)
+		j.Items.Done += uint64(sh.Settles - sh.Result.Failed)
+		j.Items.Failed += uint64(sh.Result.Failed)
 		j.Work.Done += sh.Work
 	case sh.State == lease.Failed:
 		j.Items.Failed += uint64(sh.Settles)
@@ -259,9 +277,10 @@ func (t *tx) depend(sh, on *shardTx) error {
 // seal encodes what changed into the group. After it the command is part of the commit.
 func (t *tx) seal() {
 	for _, sh := range t.dirty {
-		key, row := shardKey(keyShard, sh.ID), encodeShard(&sh.Shard)
-		t.events[sh.event].Sum = sum(key, row)
-		t.g.writes[string(key)] = row
+		// Key and row in one piece, as they are summed.
+		b := appendShard(append(make([]byte, 0, shardBytes(&sh.Shard)), shardKey(keyShard, sh.ID)...), &sh.Shard)
+		t.events[sh.event].Sum = sumOf(b)
+		t.g.writes[string(b[:shardKeyBytes])] = b[shardKeyBytes:]
 	}
 	for id := range t.marked {
 		j := t.jobs[id]

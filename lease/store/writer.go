@@ -50,6 +50,9 @@ func (s *Store) Run(ctx context.Context) error {
 			case <-tick.C:
 				s.look()
 				s.reserve()
+				if over := s.resumeOver(); over != nil {
+					err = s.commit(over)
+				}
 			case <-ctx.Done():
 				return s.drain()
 			}
@@ -125,6 +128,9 @@ var errNothing = errors.New("nothing written")
 func (s *Store) commit(first *command) error {
 	s.look()
 	cmds := []*command{first}
+	if over := s.resumeOver(); over != nil {
+		cmds = []*command{over, first} // what is granted now must know
+	}
 	errs := []error{}
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
@@ -201,6 +207,12 @@ func (s *Store) reload() error {
 		*w = *o
 		w.leases = leases
 	}
+	for of := range s.index.stops.ends {
+		if at, ok := old.stops.ends[of]; ok {
+			s.index.stops.ends[of] = at
+		}
+	}
+	s.index.stops.soonest()
 	for id, l := range s.index.leases {
 		if o := old.leases[id]; o != nil && o.fence == l.fence {
 			l.deadline, l.ran = o.deadline, o.ran
@@ -218,6 +230,9 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 	t := g.begin(s, s.now())
 	if err := c.run(t); err != nil {
 		return err, t.wrote()
+	}
+	if t.fault != nil {
+		return t.fault, true
 	}
 	if t.wrote() {
 		t.seal()
@@ -238,7 +253,7 @@ func (s *Store) dispose(gone []lease.Digest) {
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 {
+		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
 			continue
 		}
 		s.index.left(d)

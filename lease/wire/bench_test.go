@@ -54,6 +54,27 @@ func BenchmarkExchange(b *testing.B) {
 	b.Run("wire", func(b *testing.B) {
 		run(b, wire.Encode, func(r io.Reader, v any) error { return wire.Decode(r, 1<<20, v) })
 	})
+	b.Run("compact", func(b *testing.B) {
+		run(b, func(w io.Writer, v any) error {
+			var out []byte
+			var err error
+			switch v := v.(type) {
+			case lease.Exchange:
+				out, err = wire.AppendExchange(nil, &v)
+			case lease.Exchanged:
+				out = wire.AppendExchanged(nil, &v)
+			}
+			if err == nil {
+				_, err = w.Write(out)
+			}
+			return err
+		}, func(r io.Reader, v any) error {
+			if x, ok := v.(*lease.Exchange); ok {
+				return wire.ReadExchange(r, 1<<20, x)
+			}
+			return wire.ReadExchanged(r, 1<<20, v.(*lease.Exchanged))
+		})
+	})
 	b.Run("std", func(b *testing.B) {
 		run(b, func(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) },
 			func(r io.Reader, v any) error { return json.NewDecoder(r).Decode(v) })

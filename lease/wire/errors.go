@@ -32,6 +32,7 @@ var answers = []struct {
 	{lease.ErrInvalid, "invalid", http.StatusUnprocessableEntity, false},
 	{lease.ErrDigest, "digest", http.StatusUnprocessableEntity, false},
 	{lease.ErrKeyReused, "key_reused", http.StatusConflict, false},
+	{lease.ErrNeedBlob, "need_blob", http.StatusConflict, false},
 	{lease.ErrTwin, "twin", http.StatusConflict, false},
 	{lease.ErrFenced, "fenced", http.StatusConflict, false},
 	{lease.ErrDuplicate, "duplicate", http.StatusConflict, false},
@@ -89,15 +90,19 @@ func WriteJSON(w http.ResponseWriter, status int, v any) error {
 	if err := json.MarshalWrite(buf, v, answering); err != nil {
 		return fmt.Errorf("write answer %T: %w", v, err)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(buf.Len()))
-	w.WriteHeader(status)
-	w.Write(buf.Bytes()) //nolint:errcheck // whoever asked has gone, and asks again
+	writeBody(w, status, "application/json", buf.Bytes())
 	if buf.Cap() <= maxKept {
 		buffers.Put(buf)
 	}
 	return nil
+}
+
+func writeBody(w http.ResponseWriter, status int, mediaType string, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	w.WriteHeader(status)
+	w.Write(b) //nolint:errcheck // whoever asked has gone, and asks again
 }
 
 // remote is an error that came over the wire.

@@ -21,7 +21,7 @@ var sentinels = map[string]error{
 	"ErrFenced": lease.ErrFenced, "ErrDuplicate": lease.ErrDuplicate, "ErrConflict": lease.ErrConflict,
 	"ErrNotAllowed": lease.ErrNotAllowed, "ErrTwin": lease.ErrTwin, "ErrFull": lease.ErrFull,
 	"ErrUnknownOutcome": lease.ErrUnknownOutcome, "ErrUnreachable": lease.ErrUnreachable,
-	"ErrTooLarge": lease.ErrTooLarge, "ErrDigest": lease.ErrDigest,
+	"ErrTooLarge": lease.ErrTooLarge, "ErrDigest": lease.ErrDigest, "ErrNeedBlob": lease.ErrNeedBlob,
 }
 
 // TestSentinelsAreAll fails when package lease has an error that the table lacks.

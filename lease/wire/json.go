@@ -63,7 +63,7 @@ func Decode(r io.Reader, limit int64, into any) error {
 
 // Unmarshal is Decode of bytes that are there already.
 func Unmarshal(b []byte, into any) error {
-	if at := tooDeep(b); at >= 0 {
+	if at := tooDeep(b, MaxDepth); at >= 0 {
 		return fmt.Errorf("read JSON: nested deeper than %d at offset %d: %w", MaxDepth, at, lease.ErrMalformed)
 	}
 	if err := json.Unmarshal(b, into, reading); err != nil {
@@ -98,14 +98,14 @@ func Compact(b []byte) bool {
 	return true
 }
 
-// tooDeep returns where b nests deeper than MaxDepth, or -1. It is sure only of
+// tooDeep returns where b nests deeper than limit, or -1. It is sure only of
 // valid JSON; the decoder finds all other faults.
-func tooDeep(b []byte) int {
+func tooDeep(b []byte, limit int) int {
 	depth := 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '{', '[':
-			if depth++; depth > MaxDepth {
+			if depth++; depth > limit {
 				return i
 			}
 		case '}', ']':

@@ -80,7 +80,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.log.Error("executor panicked", t.attrs(), "panic", p, "stack", string(debug.Stack()))
-			err = &Failure{lease.Retryable, fmt.Sprintf("panic: %v", p)}
+			err = &Failure{Class: lease.Retryable, Reason: fmt.Sprintf("panic: %v", p)}
 		}
 	}()
 	return a.cfg.Executors[t.grant.Kind].Execute(t.ctx, Task{
@@ -88,6 +88,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 		Dir:      t.dir,
 		Progress: t.work.Store,
 		Blob:     func(ctx context.Context, d lease.Digest) (string, error) { return a.fetch(ctx, t, d) },
+		Lines:    func(ctx context.Context) ([][]byte, error) { return a.lines(ctx, t) },
 		Need:     func(ctx context.Context, i int) ([]byte, error) { return a.need(ctx, t, i) },
 		Sure:     func(ctx context.Context) error { return a.sure(ctx, t) },
 	})
@@ -98,15 +99,16 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 	cause := context.Cause(t.ctx)
 	var released *Released
 	var failure *Failure
+	final := errors.As(err, &failure) && failure.Final
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		a.log.Info("dropped: lease lost", t.attrs())
-	case cause != nil && err != nil:
+	case cause != nil && err != nil && !final:
 		a.give(t, cause.Error(), 0)
 	case err == nil:
 		a.succeed(t, out)
 	case errors.As(err, &released):
-		a.withdraw(released.Withdraw, released.Reason)
+		a.withdraw(released.Withdraw, released.For, released.Reason)
 		delay := released.Delay
 		if delay <= 0 && released.Withdraw == (lease.Need{}) {
 			delay = restRelease
@@ -116,6 +118,7 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 		a.hold(err)
 		a.give(t, err.Error(), 0)
 	case errors.As(err, &failure):
+		a.withdraw(failure.Withdraw, 0, failure.Reason)
 		a.fail(t, failure.Class, failure.Reason)
 	default:
 		a.fail(t, lease.Retryable, err.Error())

@@ -28,9 +28,9 @@ func TestEndsOfAnAttempt(t *testing.T) {
 		reason string
 	}{
 		{"done", Output{Result: []byte(` { "a" : "<b>\u2028" } `)}, nil, false, lease.Done, "", ""},
-		{"permanent", Output{}, &Failure{lease.Permanent, "no such\x1b[31m file\n"}, false, lease.Failed, lease.Permanent, "no such [31m file"},
-		{"retryable", Output{}, fmt.Errorf("wrapped: %w", &Failure{lease.Retryable, "again"}), false, lease.Ready, lease.Retryable, "again"},
-		{"odd class", Output{}, &Failure{lease.Poison, "odd"}, false, lease.Ready, lease.Retryable, "odd"},
+		{"permanent", Output{}, &Failure{Class: lease.Permanent, Reason: "no such\x1b[31m file\n"}, false, lease.Failed, lease.Permanent, "no such [31m file"},
+		{"retryable", Output{}, fmt.Errorf("wrapped: %w", &Failure{Class: lease.Retryable, Reason: "again"}), false, lease.Ready, lease.Retryable, "again"},
+		{"odd class", Output{}, &Failure{Class: lease.Poison, Reason: "odd"}, false, lease.Ready, lease.Retryable, "odd"},
 		{"any error", Output{}, errors.New("boom"), false, lease.Ready, lease.Retryable, "boom"},
 		{"own time-out", Output{}, context.DeadlineExceeded, false, lease.Ready, lease.Retryable, "context deadline exceeded"},
 		{"long reason", Output{}, errors.New(long), false, lease.Ready, lease.Retryable, long[:lease.MaxReason]},
@@ -137,6 +137,67 @@ func TestWithdraw(t *testing.T) {
 		}
 		r.stop()
 	})
+}
+
+// TestWithdrawForATerm: what a server that rests would have done is not asked for
+// again and again, and is asked for after the rest.
+func TestWithdrawForATerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		need := lease.Need{Kind: "k", Model: "small"}
+		began := time.Now()
+		var at []time.Duration
+		r := newRig(t, func(context.Context, Task) (Output, error) {
+			if at = append(at, time.Since(began)); len(at) == 1 {
+				return Output{}, &Released{Reason: "busy", Delay: 90 * time.Second, Withdraw: need, For: 90 * time.Second}
+			}
+			return Output{Result: []byte(`1`)}, nil
+		})
+		r.cfg.Offer = lease.Offer{Models: []string{"small"}}
+		r.cfg.Recheck = func(context.Context, lease.Need) error {
+			t.Error("a re-check of what rests for a time")
+			return nil
+		}
+		for range 3 {
+			r.shards[r.add("k", 1)].Need = need
+		}
+		r.start()
+		pass(3 * time.Minute)
+		if len(at) != 4 || at[1] < 90*time.Second || at[1] > 115*time.Second {
+			t.Errorf("attempts at %v, want one, and three after the term", at)
+		}
+		if f, d := r.count(lease.EventFailed)+r.count(lease.EventRequeued), r.count(lease.EventDone); f != 0 || d != 3 {
+			t.Errorf("%d failures, %d done, want 0, 3", f, d)
+		}
+		r.stop()
+	})
+}
+
+// TestFinalFailure: what can't be undone is told even by an attempt that was told
+// to stop.
+func TestFinalFailure(t *testing.T) {
+	for _, final := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(ctx context.Context, _ Task) (Output, error) {
+				<-ctx.Done()
+				return Output{}, &Failure{Class: lease.Permanent, Reason: "unknown outcome", Final: final}
+			})
+			id := r.add("k", 1)
+			r.start()
+			pass(time.Second)
+			r.end()
+			if err := <-r.err; err != nil {
+				t.Fatal(err)
+			}
+			r.tidy()
+			want := lease.Ready
+			if final {
+				want = lease.Failed
+			}
+			if s := r.state(id); s.State != want {
+				t.Errorf("final %t: shard is %v: %q, want %v", final, s.State, s.Reason, want)
+			}
+		})
+	}
 }
 
 func TestDrainKeepsLeases(t *testing.T) {

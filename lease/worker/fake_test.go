@@ -29,6 +29,7 @@ type fake struct {
 	blobs  map[lease.Digest][]byte
 	news   chan struct{} // closed when something changed
 	term   time.Duration
+	list   map[lease.ShardID]*lease.Lines // of list shards
 
 	down    bool
 	refuse  func(lease.Exchange) error                  // before anything is done
@@ -274,7 +275,7 @@ func (f *fake) claim(x lease.Exchange) (grants []lease.Grant) {
 }
 
 func (f *fake) grant(s *lease.Shard) lease.Grant {
-	return lease.Grant{Shard: s.ID, Fence: s.Fence, Token: "t", Kind: s.Need.Kind, Payload: s.Payload, Work: s.Work, Term: f.term}
+	return lease.Grant{Shard: s.ID, Fence: s.Fence, Token: "t", Kind: s.Need.Kind, Payload: s.Payload, Work: s.Work, Term: f.term, Lines: f.list[s.ID]}
 }
 
 func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
@@ -334,6 +335,22 @@ func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, er
 		return nil, 0, lease.ErrNotFound
 	}
 	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
+}
+
+// Input serves a list input: the only blob there is.
+func (f *fake) Input(_ context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, "input")
+	if f.down {
+		return nil, lease.ErrUnreachable
+	}
+	for _, b := range f.blobs {
+		if f.shards[of] != nil && to <= int64(len(b)) {
+			return io.NopCloser(bytes.NewReader(b[from:to])), nil
+		}
+	}
+	return nil, lease.ErrNotFound
 }
 
 // execute is an executor in a function.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"macbatch/lease"
@@ -16,7 +17,11 @@ const (
 type withdrawal struct {
 	need  lease.Need // as the executor named it
 	since time.Duration
+	term  time.Duration // after which it is offered again; 0: when a re-check finds it
 }
+
+// over reports whether the term of a withdrawal that has one has passed.
+func (w withdrawal) over(now time.Duration) bool { return w.term > 0 && now-w.since >= w.term }
 
 // part is the one thing of a need that is withdrawn.
 func part(n lease.Need) lease.Need {
@@ -29,22 +34,25 @@ func part(n lease.Need) lease.Need {
 	return lease.Need{Kind: n.Kind}
 }
 
-// withdraw stops offering what n names.
-func (a *Agent) withdraw(n lease.Need, reason string) {
+// withdraw stops offering what n names, for a term or until it is found again.
+func (a *Agent) withdraw(n lease.Need, term time.Duration, reason string) {
 	if n == (lease.Need{}) {
 		return
 	}
 	a.mu.Lock()
-	a.withdrawn[part(n)] = withdrawal{n, a.mono()}
+	if w, gone := a.withdrawn[part(n)]; term == 0 || !gone || w.term > 0 {
+		a.withdrawn[part(n)] = withdrawal{n, a.mono(), term}
+	}
 	a.mu.Unlock()
 	a.log.Warn("no longer offered", "kind", n.Kind, "root", n.Root, "model", n.Model, "reason", legible(reason))
 }
 
 // offered is the offer without what was withdrawn. The caller holds a.mu.
 func (a *Agent) offered() lease.Offer {
+	now := a.mono()
 	has := func(n lease.Need) bool {
-		_, gone := a.withdrawn[n]
-		return !gone
+		w, gone := a.withdrawn[n]
+		return !gone || w.over(now)
 	}
 	var o lease.Offer
 	for _, k := range a.cfg.Offer.Kinds {
@@ -76,6 +84,7 @@ func (a *Agent) recheck(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		a.renew(ctx)
 		a.mu.Lock()
 		var gone []withdrawal
 		for _, w := range a.withdrawn {
@@ -83,10 +92,11 @@ func (a *Agent) recheck(ctx context.Context) {
 		}
 		a.mu.Unlock()
 		for _, w := range gone {
-			if a.cfg.Recheck == nil && a.mono()-w.since < withdrawFor {
+			switch {
+			case w.over(a.mono()):
+			case w.term > 0, a.cfg.Recheck == nil && a.mono()-w.since < withdrawFor:
 				continue
-			}
-			if a.cfg.Recheck != nil {
+			case a.cfg.Recheck != nil:
 				if err := a.cfg.Recheck(ctx, w.need); err != nil {
 					a.log.Debug("still missing", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model, "err", err)
 					continue
@@ -98,5 +108,21 @@ func (a *Agent) recheck(ctx context.Context) {
 			a.log.Info("offered again", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model)
 			poke(a.wake)
 		}
+	}
+}
+
+// renew offers the models there are now.
+func (a *Agent) renew(ctx context.Context) {
+	if a.cfg.Models == nil {
+		return
+	}
+	models := a.cfg.Models(ctx)
+	a.mu.Lock()
+	changed := !slices.Equal(models, a.cfg.Offer.Models)
+	a.cfg.Offer.Models = models
+	a.mu.Unlock()
+	if changed && ctx.Err() == nil {
+		a.log.Info("other models now", "models", models)
+		poke(a.wake)
 	}
 }

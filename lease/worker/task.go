@@ -25,6 +25,10 @@ type Task struct {
 	// is away.
 	Blob func(ctx context.Context, d lease.Digest) (path string, err error)
 
+	// Lines fetches the lines of Grant.Lines, checked, each without its end. The
+	// result of a list shard has an outcome for each of them, in order.
+	Lines func(ctx context.Context) ([][]byte, error)
+
 	// Need returns the bytes of Grant.Needs[i], checked.
 	Need func(ctx context.Context, i int) ([]byte, error)
 
@@ -56,8 +60,10 @@ type Executor interface {
 
 // Failure is the error of an attempt that failed.
 type Failure struct {
-	Class  lease.FailureClass // lease.Retryable or lease.Permanent
-	Reason string
+	Class    lease.FailureClass // lease.Retryable or lease.Permanent
+	Reason   string
+	Final    bool       // true whether or not the attempt was told to stop: something was done that can't be undone
+	Withdraw lease.Need // as in Released: what turned out to be sick
 }
 
 func (f *Failure) Error() string { return string(f.Class) + " failure: " + f.Reason }
@@ -72,6 +78,7 @@ type Released struct {
 	// finds it again. With a Model, that model is withdrawn; else with a Root,
 	// that root; else the Kind. Zero withdraws nothing.
 	Withdraw lease.Need
+	For      time.Duration // it is offered again after so long, without a re-check; 0: see above
 }
 
 func (r *Released) Error() string { return "released: " + r.Reason }

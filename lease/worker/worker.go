@@ -51,6 +51,10 @@ type Config struct {
 	// minutes have to do.
 	Recheck func(ctx context.Context, n lease.Need) error
 
+	// Models, where set, tells which models there are now, in place of those in
+	// Offer. It is asked every minute.
+	Models func(ctx context.Context) []string
+
 	Log  *slog.Logger                     // nil: none
 	Now  func() time.Time                 // wall clock; nil: time.Now
 	Rand func() float64                   // in [0, 1), for pauses; nil: math/rand

@@ -93,6 +93,7 @@ func (e *engine) transcribe(ctx context.Context, r transcribe.Request) (t transc
 	if t.Validate(t.DurationMS) != nil {
 		t = transcribe.Repair(t, t.DurationMS)
 	}
+	profile.Triage(&t, us)
 	return t, t.Validate(t.DurationMS)
 }
 

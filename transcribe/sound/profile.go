@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"macbatch/transcribe"
 )
 
 // Profile is what a sound looks like, frame by frame.
@@ -15,6 +17,17 @@ type Profile struct {
 
 	level   []float32 // dB of each frame
 	crosses []uint8   // sign changes in each frame: few in a vowel, many in an s
+}
+
+// Part is what the stretch [fromMS, toMS) of the sound looks like.
+func (p Profile) Part(fromMS, toMS int64) Profile {
+	toMS = min(toMS, p.DurationMS)
+	fromMS = min(max(fromMS, 0), toMS)
+	from, to := min(int(fromMS/frameMS), len(p.level)), min(int(toMS/frameMS), len(p.level))
+	return Profile{
+		DurationMS: toMS - fromMS, Offset: p.Offset + fromMS*Rate/1000*2,
+		level: p.level[from:to], crosses: p.crosses[from:to],
+	}
 }
 
 // Span is a stretch of sound in ms.
@@ -76,6 +89,19 @@ func (p Profile) active() []bool {
 		}
 	}
 	return on
+}
+
+// DropUnheard takes out of t what an engine made up where nobody can be speaking.
+func DropUnheard(t *transcribe.Transcript, utterances []Span) {
+	kept := t.Segments[:0]
+	for _, s := range t.Segments {
+		if Quiet(utterances, min(s.StartMS, s.EndMS), max(s.StartMS, s.EndMS)) {
+			t.Flag(transcribe.Unheard)
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	t.Segments = kept
 }
 
 // Quiet reports whether no utterance reaches into [fromMS, toMS] or within a

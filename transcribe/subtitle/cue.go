@@ -20,6 +20,7 @@ const (
 	pauseMS    = 1000 // ends a cue
 	breathMS   = 400  // ends one that is worth showing, at the end of a segment
 	worthRunes = 20
+	readRate   = 17 // characters that most people read in a second
 )
 
 // piece is a word, or a part of one that no line could hold.
@@ -36,8 +37,7 @@ func Cues(t transcribe.Transcript) []Cue {
 	var cur []piece
 	flush := func() {
 		if len(cur) > 0 {
-			lines, _ := wrap(cur)
-			cues = append(cues, Cue{cur[0].StartMS, cur[len(cur)-1].EndMS, strings.Join(lines, "\n")})
+			cues = append(cues, Cue{cur[0].StartMS, cur[len(cur)-1].EndMS, strings.Join(balance(cur), "\n")})
 		}
 		cur = nil
 	}
@@ -141,6 +141,34 @@ func wrap(ps []piece) (lines []string, fits bool) {
 	return lines, len(lines) <= 2
 }
 
+// balance sets ps, which fit in two lines, in lines of about equal length, the
+// first ending with a clause where one does nearby.
+func balance(ps []piece) []string {
+	lines, _ := wrap(ps)
+	if len(lines) < 2 {
+		return lines
+	}
+	best := lineRunes + 1
+	for i := 1; i < len(ps); i++ {
+		a, _ := wrap(ps[:i])
+		b, _ := wrap(ps[i:])
+		if len(a) > 1 || len(b) > 1 || ps[i].glued {
+			continue
+		}
+		cost := utf8.RuneCountInString(a[0]) - utf8.RuneCountInString(b[0])
+		if cost = max(cost, -cost); strings.ContainsAny(a[0][len(a[0])-1:], ".,;:!?") {
+			cost -= clauseRunes
+		}
+		if cost < best {
+			best, lines = cost, []string{a[0], b[0]}
+		}
+	}
+	return lines
+}
+
+// clauseRunes is by how much the lines may differ more to end with a clause.
+const clauseRunes = 14
+
 // settle gives each cue a time to be read in, and none another's.
 func settle(cues []Cue, durationMS int64) {
 	var at int64
@@ -151,7 +179,8 @@ func settle(cues []Cue, durationMS int64) {
 		if i+1 < len(cues) {
 			room = max(cues[i+1].StartMS, c.StartMS)
 		}
-		c.EndMS = min(max(c.EndMS, c.StartMS+shortestMS), c.StartMS+longestMS, room)
+		reading := int64(utf8.RuneCountInString(c.Text)) * 1000 / readRate
+		c.EndMS = min(max(c.EndMS, c.StartMS+max(reading, shortestMS)), c.StartMS+longestMS, room)
 		c.EndMS = max(c.EndMS, c.StartMS+1) // a cue of no length is not shown, or refused
 		at = c.EndMS
 	}

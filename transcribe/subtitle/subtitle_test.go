@@ -65,12 +65,12 @@ func TestFilesByTheByte(t *testing.T) {
 	}}
 	if got, want := srt(t, tr), "1\n00:00:01,000 --> 00:00:01,800\nHi.\n\n"+
 		"2\n00:00:05,000 --> 00:00:09,000\nif a < b & c then <\u2060i>go<\u2060/i> --\u2060> done\n\n"+
-		"3\n00:00:09,600 --> 00:00:10,400\nbad \uFFFD bytes and {\u2060\\an8} lines\n\n"; got != want {
+		"3\n00:00:09,600 --> 00:00:11,247\nbad \uFFFD bytes and {\u2060\\an8} lines\n\n"; got != want {
 		t.Fatalf("SRT = %q, want %q", got, want)
 	}
 	if got, want := vtt(t, tr), "WEBVTT\n\n00:00:01.000 --> 00:00:01.800\nHi.\n\n"+
 		"00:00:05.000 --> 00:00:09.000\nif a &lt; b &amp; c then &lt;i&gt;go&lt;/i&gt; --&gt; done\n\n"+
-		"00:00:09.600 --> 00:00:10.400\nbad \uFFFD bytes and {\u2060\\an8} lines\n"; got != want {
+		"00:00:09.600 --> 00:00:11.247\nbad \uFFFD bytes and {\u2060\\an8} lines\n"; got != want {
 		t.Fatalf("VTT = %q, want %q", got, want)
 	}
 	var b bytes.Buffer
@@ -79,6 +79,36 @@ func TestFilesByTheByte(t *testing.T) {
 	}
 	if got, want := b.String(), "Hi.\n\nif a < b & c then <i>go</i> --> done bad \uFFFD bytes and {\\an8} lines\n"; got != want {
 		t.Fatalf("text = %q, want %q", got, want)
+	}
+}
+
+func TestTableAndMarkdown(t *testing.T) {
+	tr := transcribe.Transcript{DurationMS: 400_000_000, Segments: []transcribe.Segment{
+		{StartMS: 1000, EndMS: 1200, Text: "Hi\tyou.\nThere."},
+		{StartMS: 5000, EndMS: 9000, Text: "# *a* [b](c) <i>d</i> & 1_2 \\ `e`"},
+		{StartMS: 360_000_001, EndMS: 360_000_002, Text: "bad \xff\x00 bytes"},
+	}}
+	for _, c := range []struct {
+		write func(*bytes.Buffer, transcribe.Transcript) error
+		want  string
+		none  string
+	}{
+		{func(b *bytes.Buffer, t transcribe.Transcript) error { return WriteTSV(b, t) },
+			"start\tend\ttext\n1000\t1200\tHi you. There.\n5000\t9000\t# *a* [b](c) <i>d</i> & 1_2 \\ `e`\n360000001\t360000002\tbad \uFFFD bytes\n",
+			"start\tend\ttext\n"},
+		{func(b *bytes.Buffer, t transcribe.Transcript) error { return WriteMarkdown(b, "A *film*\nof #1", t) },
+			"# A \\*film\\* of \\#1\n\n**00:00:01** Hi you. There.\n\n" +
+				"**00:00:05** \\# \\*a\\* \\[b\\](c) \\<i\\>d\\</i\\> \\& 1\\_2 \\\\ \\`e\\`\n\n**100:00:00** bad \uFFFD bytes\n",
+			"# A \\*film\\* of \\#1\n\nNobody speaks in it.\n"},
+	} {
+		var b bytes.Buffer
+		if err := c.write(&b, tr); err != nil || b.String() != c.want {
+			t.Fatalf("wrote %q, %v, want %q", b.String(), err, c.want)
+		}
+		b.Reset()
+		if err := c.write(&b, transcribe.Transcript{DurationMS: 9, Flags: []string{transcribe.NoSpeech}}); err != nil || b.String() != c.none {
+			t.Fatalf("wrote of silence %q, %v, want %q", b.String(), err, c.none)
+		}
 	}
 }
 
@@ -122,6 +152,11 @@ func checkCues(t *testing.T, cues []Cue) {
 			if n := utf8.RuneCountInString(l); n == 0 || n > lineRunes {
 				t.Fatalf("cue %d: line %q has %d characters", i, l, n)
 			}
+		}
+		// Time to read it, unless the next one comes.
+		need := min(int64(utf8.RuneCountInString(c.Text))*1000/readRate, longestMS)
+		if i+1 < len(cues) && c.EndMS-c.StartMS < need && c.EndMS < cues[i+1].StartMS {
+			t.Fatalf("cue %d: %+v of %d ms, want %d, and there is room", i, c, c.EndMS-c.StartMS, need)
 		}
 		at = c.EndMS
 	}
@@ -171,6 +206,18 @@ func TestCuesHoldEveryWordAndReadBack(t *testing.T) {
 		back, err = ParseVTT(strings.NewReader(vtt(t, tr)))
 		if err != nil || !slices.Equal(back, cues) {
 			t.Fatalf("seed %d: ParseVTT = %+v, %v, want %+v", seed, back, err, cues)
+		}
+	}
+}
+
+func TestLinesAreBalanced(t *testing.T) {
+	for text, want := range map[string]string{
+		"He was not an ill disposed young man, unless to be rather cold":         "He was not an ill disposed young man,\nunless to be rather cold",
+		"had he married a more amiable woman he might have been made still more": "had he married a more amiable woman\nhe might have been made still more",
+		"one line that fits within the forty-two ch":                             "one line that fits within the forty-two ch",
+	} {
+		if cues := Cues(one(0, 6000, text)); len(cues) != 1 || cues[0].Text != want {
+			t.Errorf("Cues(%q) = %+v, want %q", text, cues, want)
 		}
 	}
 }
@@ -275,6 +322,7 @@ func TestFFmpegReadsThem(t *testing.T) {
 		{StartMS: 5000, EndMS: 7000, Text: "if a < b & c then <i>go</i> --> done"},
 		{StartMS: 3599999, EndMS: 3602000, Text: "12"},
 		{StartMS: 35999000, EndMS: 36001000, Text: "{\\an8} late"},
+		{StartMS: 359999999, EndMS: 362000001, Text: "after a hundred hours"},
 	}}
 	var want []string
 	for _, c := range Cues(tr) {

@@ -32,29 +32,74 @@ func WriteVTT(w io.Writer, t transcribe.Transcript) error {
 
 const paragraphMS = 2000 // a longer pause begins a paragraph
 
+// paragraphs are what was said without a long pause.
+func paragraphs(t transcribe.Transcript) []transcribe.Word {
+	var out []transcribe.Word
+	for _, s := range sane(t).Segments {
+		for _, p := range phrases(s) {
+			p.Text = strings.Join(strings.Fields(plain(p.Text)), " ")
+			if k := len(out) - 1; k >= 0 && p.StartMS-out[k].EndMS <= paragraphMS {
+				out[k].EndMS, out[k].Text = p.EndMS, out[k].Text+" "+p.Text
+			} else {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
 // WriteText writes what was said in paragraphs, one a line.
 func WriteText(w io.Writer, t transcribe.Transcript) error {
 	var b strings.Builder
-	t = sane(t)
-	last := int64(-1)
-	for _, s := range t.Segments {
-		for _, p := range phrases(s) {
-			switch text := strings.Join(strings.Fields(plain(p.Text)), " "); {
-			case last < 0:
-				b.WriteString(text)
-			case p.StartMS-last > paragraphMS:
-				b.WriteString("\n\n" + text)
-			default:
-				b.WriteString(" " + text)
-			}
-			last = p.EndMS
+	for i, p := range paragraphs(t) {
+		if i > 0 {
+			b.WriteByte('\n')
 		}
-	}
-	if last >= 0 {
-		b.WriteByte('\n')
+		b.WriteString(p.Text + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// WriteTSV writes a line for each segment.
+func WriteTSV(w io.Writer, t transcribe.Transcript) error {
+	var b strings.Builder
+	b.WriteString("start\tend\ttext\n")
+	for _, s := range sane(t).Segments {
+		if text := strings.Join(strings.Fields(plain(s.Text)), " "); text != "" {
+			fmt.Fprintf(&b, "%d\t%d\t%s\n", s.StartMS, s.EndMS, text)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteMarkdown writes paragraphs with their times below a title.
+func WriteMarkdown(w io.Writer, title string, t transcribe.Transcript) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", markdown(strings.Join(strings.Fields(plain(title)), " ")))
+	all := paragraphs(t)
+	for _, p := range all {
+		at, _, _ := strings.Cut(stamp(p.StartMS, '.'), ".")
+		fmt.Fprintf(&b, "\n**%s** %s\n", at, markdown(p.Text))
+	}
+	if len(all) == 0 {
+		b.WriteString("\nNobody speaks in it.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// markdown escapes what is markup within a line.
+func markdown(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune("\\`*_[]<>&~|$#", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // phrases divides s at its long pauses; s itself where its text isn't simply its words.

@@ -47,7 +47,7 @@ func parse(b []byte) (t transcribe.Transcript, err error) {
 	t.Segments = []transcribe.Segment{}
 	for _, s := range *o.Transcription {
 		text := strings.TrimSpace(s.Text)
-		if text == "" || remark(text) {
+		if text == "" || transcribe.Remark(text) {
 			continue
 		}
 		seg := transcribe.Segment{StartMS: s.Offsets.From, EndMS: s.Offsets.To, Text: text, Words: words(s.Tokens, text)}
@@ -57,17 +57,6 @@ func parse(b []byte) (t transcribe.Transcript, err error) {
 		t.Segments = append(t.Segments, seg)
 	}
 	return t, nil
-}
-
-// remark reports whether text is one remark in brackets, or music notes: a
-// description of the sound, not speech.
-func remark(text string) bool {
-	for _, pair := range []string{"[]", "()", "**"} {
-		if len(text) > 1 && text[0] == pair[0] && text[len(text)-1] == pair[1] && !strings.ContainsAny(text[1:len(text)-1], pair) {
-			return true
-		}
-	}
-	return strings.Trim(text, "♪♫ ") == ""
 }
 
 // words joins tokens: one that starts with a space starts a word. A token may

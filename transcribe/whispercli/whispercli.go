@@ -78,7 +78,7 @@ func (e *engine) transcribe(ctx context.Context, r transcribe.Request) (t transc
 		if t, err = parse(out); err != nil {
 			return t, err
 		}
-		dropUnheard(&t, utterances)
+		sound.DropUnheard(&t, utterances)
 		if len(t.Segments) == 0 && profile.Speech() {
 			return t, fmt.Errorf("no words in %d utterances of speech", len(utterances))
 		}
@@ -92,6 +92,7 @@ func (e *engine) transcribe(ctx context.Context, r transcribe.Request) (t transc
 	if len(t.Segments) == 0 {
 		t.Flag(transcribe.NoSpeech)
 	}
+	profile.Triage(&t, utterances)
 	return t, t.Validate(t.DurationMS)
 }
 
@@ -125,19 +126,6 @@ func (e *engine) run(ctx context.Context, dir, wav, language string, ms int64, p
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
-}
-
-// dropUnheard takes out what the model made up where nobody can be speaking.
-func dropUnheard(t *transcribe.Transcript, utterances []sound.Span) {
-	kept := t.Segments[:0]
-	for _, s := range t.Segments {
-		if sound.Quiet(utterances, min(s.StartMS, s.EndMS), max(s.StartMS, s.EndMS)) {
-			t.Flag(transcribe.Unheard)
-		} else {
-			kept = append(kept, s)
-		}
-	}
-	t.Segments = kept
 }
 
 // lineWriter watches standard output, where segments come as they are found:

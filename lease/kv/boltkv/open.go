@@ -42,6 +42,7 @@ type Options struct {
 	Timeout     time.Duration // how long to wait for another process; 0 means 1.5 s
 	InitialMmap int           // bytes of address space to map; 0 means 8 GiB. Growing past it waits for all readers
 	Reserve     int64         // bytes to keep in PATH.reserve; 0 means none
+	SyncDelay   time.Duration // added to each of a commit's two syncs: what a slower disk would do, for measurements
 
 	step   func(op string) error                   // asked before each step that makes a new store
 	commit func(tx *bbolt.Tx) error                // stands in for the commit

@@ -34,6 +34,7 @@ type Tools struct {
 // Transcriber is a speech engine under the name that jobs ask for it by.
 type Transcriber struct {
 	Name string
+	Paid bool // costs money: for jobs that name it alone
 	transcribe.Transcriber
 }
 
@@ -190,45 +191,6 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 		files, digests = append(files, c.File), append(digests, d)
 	}
 	return res, files, digests, nil
-}
-
-func (t *Tools) transcribe(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
-	var p pipeline.TranscribePayload
-	if err := payload(task, &p); err != nil {
-		return nil, nil, nil, err
-	}
-	engine := t.transcriber(p.Transcriber)
-	if engine == nil {
-		return nil, nil, nil, &worker.Released{
-			Reason: fmt.Sprintf("transcriber %q is not installed on this worker", p.Transcriber), Withdraw: lease.Need{Kind: pipeline.Transcribe, Model: p.Transcriber},
-		}
-	}
-	sound, err := task.Blob(ctx, p.Sound)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	language := p.Language
-	if language == "" {
-		language = "auto"
-	}
-	res, err := engine.Transcribe(ctx, transcribe.Request{
-		Sound: sound, DurationMS: p.DurationMS, Language: language, Dir: task.Dir,
-		Progress: func(ms int64) { task.Progress(uint64(ms)) },
-	})
-	var permanent *transcribe.PermanentError
-	if errors.As(err, &permanent) {
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: permanent.Error()}
-	}
-	return res, nil, nil, err
-}
-
-func (t *Tools) transcriber(name string) transcribe.Transcriber {
-	for _, tr := range t.Transcribers {
-		if name == "" || tr.Name == name {
-			return tr
-		}
-	}
-	return nil
 }
 
 func (t *Tools) summarize(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"macbatch/lease"
+)
+
+func retryCommand(c *command) *cli.Command {
+	return &cli.Command{
+		Name:      "retry",
+		Usage:     "do again what failed of a job, or what is named",
+		UsageText: "macbatch retry JOB [--failed | --item N… | --shard ID…]",
+		Description: "What ended stays in the ledger as it ended; new shards take its place, with what waited for it. The\n" +
+			"earlier results count until new ones are accepted. A canceled job goes on with what is retried.",
+		Flags: append(clientFlags(),
+			&cli.BoolFlag{Name: "failed", Usage: "all that failed or was canceled: the default"},
+			&cli.StringSliceFlag{Name: "item", Usage: "`NUMBER` of an item, from 0: what failed of it, or all if nothing did; may be repeated"},
+			&cli.StringSliceFlag{Name: "shard", Usage: "`ID` of a shard, done or not; may be repeated"},
+		),
+		Action: func(x *cli.Context) error { return c.retry(x) },
+	}
+}
+
+func (c *command) retry(x *cli.Context) error {
+	id, err := jobArg(x)
+	if err != nil {
+		return err
+	}
+	selections, err := selections(x, id)
+	if err != nil {
+		return err
+	}
+	ctl, err := c.dial(x)
+	if err != nil {
+		return err
+	}
+	var sum lease.Retried
+	for _, what := range selections {
+		for after := uint32(0); ; {
+			out, err := ctl.Retry(x.Context, id, what, after)
+			if err != nil {
+				return fmt.Errorf("retry job %v: %w", id, err)
+			}
+			sum.Added, sum.Found, sum.Busy, sum.Lost = sum.Added+out.Added, sum.Found+out.Found, sum.Busy+out.Busy, sum.Lost+out.Lost
+			if after = out.Next; after == 0 {
+				break
+			}
+		}
+	}
+	if sum.Busy > 0 {
+		fmt.Fprintf(c.stderr, "%d selected, but under way already\n", sum.Busy)
+	}
+	if sum.Lost > 0 {
+		fmt.Fprintf(c.stderr, "%d selected, but without their input by now: submit the job again\n", sum.Lost)
+	}
+	if _, err := fmt.Fprintf(c.stdout, "%s added\n", plural(uint64(sum.Added), "shard")); err != nil {
+		return err
+	}
+	if n := len(x.StringSlice("item")) + len(x.StringSlice("shard")); sum.Found < n {
+		return fmt.Errorf("retry job %v: %d of %d items and shards: %w", id, n-sum.Found, n, lease.ErrNotFound)
+	}
+	return nil
+}
+
+// selections are what the flags ask for, in parts of bounded size.
+func selections(x *cli.Context, id lease.JobID) ([]lease.Selection, error) {
+	var items, shards []uint32
+	for _, s := range x.StringSlice("item") {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			return nil, usagef("--item %q is not a number from 0", s)
+		}
+		items = append(items, uint32(n))
+	}
+	for _, s := range x.StringSlice("shard") {
+		if !strings.Contains(s, "/") {
+			s = id.String() + "/" + s
+		}
+		shard, err := lease.ParseShardID(s)
+		if err != nil || shard.Job != id {
+			return nil, usagef("--shard %q is not one of job %v", s, id)
+		}
+		shards = append(shards, shard.Seq)
+	}
+	if x.Bool("failed") && len(items)+len(shards) > 0 {
+		return nil, usagef("--failed is all of it: it excludes --item and --shard")
+	}
+	if len(items)+len(shards) == 0 {
+		return []lease.Selection{{}}, nil
+	}
+	var list []lease.Selection
+	for part := range slices.Chunk(items, lease.MaxPage) {
+		list = append(list, lease.Selection{Items: part})
+	}
+	for part := range slices.Chunk(shards, lease.MaxPage) {
+		list = append(list, lease.Selection{Shards: part})
+	}
+	return list, nil
+}
