@@ -98,7 +98,7 @@ func (v *verifier) within(id lease.ShardID) bool {
 func (v *verifier) ledger(first, headed bool) {
 	next, last := v.head.Base+1, v.head.BaseChain
 	var seal lease.Event
-	carried, sealed := uint64(0), uint64(0) // since the last checkpoint, and at it
+	carried, sealed := uint64(0), uint64(0) // over the cut in the making, and over the sealed one
 	v.snap.Records(v.head.Base, v.head.BaseChain, func(r Record) bool {
 		if first {
 			v.record(&r, next)
@@ -106,10 +106,13 @@ func (v *verifier) ledger(first, headed bool) {
 		next, last = r.First+uint64(len(r.Events)), r.Chain
 		for i := range r.Events {
 			ev := &r.Events[i]
-			if ev.Kind == lease.EventCarried {
+			switch {
+			case ev.Kind == lease.EventCheckpoint:
+				seal = *ev
+			case ev.Kind == lease.EventCarried && ev.Seq < v.head.Seal:
+				sealed++
+			case ev.Kind == lease.EventCarried && v.head.Cut > 0 && ev.Seq > v.head.Cut:
 				carried++
-			} else if ev.Kind == lease.EventCheckpoint {
-				seal, sealed, carried = *ev, carried, 0
 			}
 			if v.within(ev.ShardID()) {
 				v.fold(ev)
@@ -130,7 +133,7 @@ func (v *verifier) ledger(first, headed bool) {
 		v.add("checkpoint_disagrees", "ledger", "event %d seals event %d with %d rows carried, the head names event %d and its cut %d, the ledger carries %d",
 			seal.Seq, seal.Cut, seal.Carried, v.head.Seal, v.head.Base, sealed)
 	}
-	if headed && carried != v.head.Carried {
+	if headed && v.head.Carried != carried {
 		v.add("checkpoint_disagrees", "ledger", "the head counts %d rows carried over event %d, the ledger %d", v.head.Carried, v.head.Cut, carried)
 	}
 }

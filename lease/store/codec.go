@@ -17,7 +17,9 @@ const rowVersion = 2
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
 	v := d.byte()
-	if d.err == nil && (v < 1 || v > rowVersion) {
+	if d.err == nil && v > rowVersion {
+		d.fail(fmt.Errorf("%w: row version %d", ErrNewer, v))
+	} else if d.err == nil && v < 1 {
 		d.fail(fmt.Errorf("row version %d is not known", v))
 	}
 	return v
@@ -217,6 +219,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
+	first   bool   // as read: in the form of version 1
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -269,7 +272,7 @@ func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 
 func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{}
+	j = &jobRow{first: d.err == nil && v < 2}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())

@@ -77,6 +77,19 @@ func (s *Store) initialise() error {
 // schemaVersion is the store's layout as a whole.
 const schemaVersion = 1
 
+// ErrNewer is returned for a store that a newer version of macbatch wrote.
+var ErrNewer = errors.New("the store was written by a newer version of macbatch")
+
+func checkIdentity(id []byte) error {
+	switch {
+	case len(id) > 0 && id[0] > schemaVersion:
+		return fmt.Errorf("%w: its schema is %d, this one knows %d", ErrNewer, id[0], schemaVersion)
+	case len(id) != 49 || id[0] == 0:
+		return errors.New("the store is damaged: its identity cannot be read")
+	}
+	return nil
+}
+
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
@@ -85,8 +98,8 @@ func (s *Store) load() error {
 	kept := map[lease.Digest]bool{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
-		if len(id) != 49 || id[0] != schemaVersion {
-			return errors.New("the store was written by a newer version of macbatch, or is damaged")
+		if err := checkIdentity(id); err != nil {
+			return err
 		}
 		copy(s.id[:], id[1:])
 		s.secret = append([]byte(nil), id[17:]...)

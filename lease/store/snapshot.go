@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"macbatch/lease"
@@ -29,8 +30,12 @@ func Check(e kv.Engine, blobs finder) ([]lease.Problem, error) {
 // CheckWithin is Check with at most so many histories in memory at a time.
 func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem, err error) {
 	err = e.View(func(r kv.Reader) error {
-		if r.Get([]byte{keyStore}) == nil {
-			return fmt.Errorf("not a macbatch store: it has no identity")
+		id := r.Get([]byte{keyStore})
+		if id == nil {
+			return errors.New("not a macbatch store: it has no identity")
+		}
+		if err := checkIdentity(id); err != nil {
+			return err
 		}
 		problems, err = ledger.Verify(&snapshot{r: r, blobs: blobs}, limit)
 		return err

@@ -276,6 +276,7 @@ func (t *tx) depend(sh, on *shardTx) error {
 
 // seal encodes what changed into the group. After it the command is part of the commit.
 func (t *tx) seal() {
+	t.renew()
 	for _, sh := range t.dirty {
 		// Key and row in one piece, as they are summed.
 		b := appendShard(append(make([]byte, 0, shardBytes(&sh.Shard)), shardKey(keyShard, sh.ID)...), &sh.Shard)
@@ -298,6 +299,25 @@ func (t *tx) seal() {
 		encodeEvent(&t.g.record, &t.events[i])
 	}
 	t.g.head = t.head
+}
+
+// renew tells the rows of jobs that are written in this version's form for the
+// first time without an event of their own: their sums were of the former one.
+func (t *tx) renew() {
+	for id := range t.marked {
+		j := t.jobs[id]
+		if !j.first || j.Last > t.g.head.Seq {
+			continue
+		}
+		j.first = false
+		i := t.append(lease.Event{Kind: lease.EventCarried, Job: id, N: j.Events + 1, Prev: j.Last})
+		j.Events, j.Last = t.events[i].N, t.events[i].Seq
+		row, fixed := encodeJob(j)
+		t.events[i].Row = row[:fixed]
+		if t.head.Cut > 0 {
+			t.head.Carried++
+		}
+	}
 }
 
 // wrote reports whether the command changes anything.
