@@ -91,16 +91,20 @@ type Control interface {
 	// Heartbeat renews leases and tells which of them are lost.
 	Heartbeat(ctx context.Context, b Beat) (Beaten, error)
 
-	// PutBlob stores bytes under their digest. ErrDigest when they differ.
-	PutBlob(ctx context.Context, d Digest, size int64, r io.Reader) error
+	// PutBlob stores bytes under their digest. ErrDigest when they differ,
+	// ErrFenced when the lease it is for is no longer open.
+	PutBlob(ctx context.Context, u Upload, r io.Reader) error
 
-	// Blob opens stored bytes and tells their number.
-	Blob(ctx context.Context, d Digest) (io.ReadCloser, int64, error)
+	// Blob opens bytes that a shard refers to and tells their number: its inputs,
+	// its result, and the results it waits for. A worker must hold the shard.
+	Blob(ctx context.Context, of ShardID, d Digest) (io.ReadCloser, int64, error)
 
 	// Input opens the bytes from ≤ offset < to of a job's list input: for a reader
 	// of the job any of them (of.Seq == 0), for a worker those in the range of a
 	// shard it holds a lease on. They are unchecked: a shard's range has a digest.
 	Input(ctx context.Context, of ShardID, from, to int64) (io.ReadCloser, error)
+
+	Registry
 }
 
 // Submission asks for a job.

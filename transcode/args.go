@@ -30,7 +30,7 @@ func encodeArgs(out string) []string {
 	return []string{"-nostdin", "-hide_banner", "-loglevel", "warning", "-n",
 		"-f", "s16le", "-ar", strconv.Itoa(sampleRate), "-ac", "1", "-i", "pipe:0",
 		"-map_metadata", "-1", "-fflags", "+bitexact", "-flags", "bitexact",
-		"-c:a", "flac", "-compression_level", "5", "-f", "flac", "file:" + out}
+		"-c:a", "flac", "-compression_level", "5", "-progress", "pipe:1", "-f", "flac", "file:" + out}
 }
 
 // walkArgs makes ffmpeg read every picture packet of input without decoding it

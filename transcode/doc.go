@@ -11,6 +11,9 @@
 // after, by descriptor and by path. The same film and the same ffmpeg give the
 // same bytes.
 //
+// Render makes something small of a film's picture instead: a proxy to be watched
+// over any network, or a contact sheet of stills.
+//
 // # What is whole
 //
 // ffmpeg ends with status 0 on half a film, so the length of the decoded sound is
@@ -20,7 +23,8 @@
 // bytes which its header declares. Two exceptions get a warning only: formats that
 // declare no length, for which ffprobe makes one up (bare MP3 and AAC, MPEG
 // streams: of those a half looks whole); and films that declare a length for the
-// container alone, when their picture does go on to the end.
+// container alone, when their picture does go on to the end. A proxy is judged by
+// the same rules, a sheet by the stills that are missing.
 //
 // # Errors
 //

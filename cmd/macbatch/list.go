@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -31,9 +32,10 @@ func list[T any](c *command, x *cli.Context, things []T, header []string, row fu
 
 func jobsCommand(c *command) *cli.Command {
 	return &cli.Command{
-		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--json]",
+		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--project NAME] [--json]",
 		Flags: append(clientFlags(),
-			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50}, jsonFlag("print a JSON object a line")),
+			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50},
+			&cli.StringFlag{Name: "project", Usage: "those of the project `NAME` only"}, jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
@@ -42,7 +44,7 @@ func jobsCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			jobs, err := ctl.Jobs(x.Context, 0, x.Int("limit"))
+			jobs, err := jobsOf(x.Context, ctl, lease.Project(x.String("project")), x.Int("limit"))
 			if err != nil {
 				return err
 			}
@@ -54,6 +56,26 @@ func jobsCommand(c *command) *cli.Command {
 			})
 		},
 	}
+}
+
+// jobsOf lists the newest jobs of a project; of all projects when none is named.
+func jobsOf(ctx context.Context, ctl lease.Control, p lease.Project, limit int) (list []lease.Job, err error) {
+	if p == "" {
+		return ctl.Jobs(ctx, 0, limit)
+	}
+	var before lease.JobID
+	for len(list) < limit {
+		page, err := ctl.Jobs(ctx, before, lease.MaxPage)
+		if err != nil || len(page) == 0 {
+			return list, err
+		}
+		for i := range page {
+			if before = page[i].ID; page[i].Project == p && len(list) < limit {
+				list = append(list, page[i])
+			}
+		}
+	}
+	return list, nil
 }
 
 func workersCommand(c *command) *cli.Command {
@@ -168,6 +190,12 @@ func (c *command) printEvent(ev *lease.Event) error {
 	}
 	if ev.For != 0 {
 		line += " for=" + ev.For.String()
+	}
+	if ev.Project != "" {
+		line += fmt.Sprintf(" project=%s", printable(string(ev.Project)))
+	}
+	if ev.Subject != "" {
+		line += fmt.Sprintf(" actor=%s", printable(string(ev.Subject)))
 	}
 	if ev.Worker != "" {
 		line += " worker=" + string(ev.Worker)

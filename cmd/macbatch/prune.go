@@ -201,7 +201,7 @@ func (e *exporter) shard(s *lease.Shard) error {
 	if err := e.out.Encode(map[string]any{"shard": s}); err != nil || s.State != lease.Done || !s.Result.Blob {
 		return err
 	}
-	r, size, err := e.ctl.Blob(e.ctx, s.Result.Digest)
+	r, size, err := e.ctl.Blob(e.ctx, s.ID, s.Result.Digest)
 	if err != nil {
 		return err
 	}

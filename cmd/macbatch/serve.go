@@ -25,7 +25,7 @@ func serveCommand(c *command) *cli.Command {
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
 			dataFlag("`FOLDER` for the spool and the work under way"),
-		), workerFlags()...),
+		), append(workerFlags(), runtimeFlag())...),
 		Action: func(x *cli.Context) error { return c.serve(x) },
 	}
 }
@@ -43,9 +43,17 @@ func (c *command) serve(x *cli.Context) (err error) {
 			return fmt.Errorf("root %q: %w", name, err)
 		}
 	}
-	tools, err := c.tools(x, roots)
-	if err != nil {
+	tools := &kinds.Tools{}
+	if err := c.models(x, tools); err != nil {
 		return err
+	}
+	if err := c.media(x, roots, tools); err != nil {
+		// Without the tools of films there is other work, unless films were asked for.
+		var usage *usageError
+		if len(roots) > 0 || len(tools.Servers) == 0 && tools.OCR == nil || errors.As(err, &usage) {
+			return err
+		}
+		fmt.Fprintf(c.stderr, "macbatch: no films: %s\n", printable(err.Error()))
 	}
 	ctl, err := c.dial(x)
 	if err != nil {
@@ -100,11 +108,14 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 		return nil, err
 	}
 	parallel := x.Int("parallel")
+	if parallel < 1 || parallel > 256 {
+		return nil, usagef("--parallel %d: must be 1 to 256", parallel)
+	}
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),
 		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
-		Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
+		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 	})
 }
 

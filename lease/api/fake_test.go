@@ -23,6 +23,9 @@ const (
 )
 
 var (
+	shardPath = "/v1/jobs/" + jobID.String() + "/shards/3"
+	blobPath  = shardPath + "/blobs/" + digest
+
 	shardID = lease.ShardID{Job: jobID, Seq: 3}
 	instant = time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}}
@@ -139,7 +142,7 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 	return lease.Beaten{Lost: []lease.ShardID{shardID}}, f.note(b)
 }
 
-func (f *fake) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+func (f *fake) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {
 	if f.put != nil {
 		return f.put(ctx, r)
 	}
@@ -147,17 +150,47 @@ func (f *fake) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Rea
 	if err != nil {
 		return fmt.Errorf("put: %w", err)
 	}
-	if lease.DigestOf(b) != d || int64(len(b)) != size {
+	if lease.DigestOf(b) != u.Digest || int64(len(b)) != u.Size {
 		return lease.ErrDigest
 	}
-	return f.note(d, size, string(b))
+	return f.note(u, string(b))
 }
 
-func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+func (f *fake) Blob(_ context.Context, of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
 	if f.blobs != nil {
 		return f.blobs()
 	}
-	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(d)
+	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(of, d)
+}
+
+func (f *fake) Projects(context.Context) ([]lease.Scope, error) {
+	return []lease.Scope{{Project: "p", Closed: true, Created: instant, Events: 2, Last: 5}}, f.note()
+}
+
+func (f *fake) CreateProject(_ context.Context, p lease.Project) error { return f.note("create", p) }
+func (f *fake) CloseProject(_ context.Context, p lease.Project) error  { return f.note("close", p) }
+func (f *fake) OpenProject(_ context.Context, p lease.Project) error   { return f.note("open", p) }
+
+func (f *fake) Actors(context.Context) ([]lease.Identity, error) {
+	return []lease.Identity{{Actor: lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}, Created: instant, Revoked: true, Used: instant, Events: 3, Last: 7}}, f.note()
+}
+
+func (f *fake) AddActor(_ context.Context, a lease.Actor, token lease.Digest) error {
+	return f.note(a, token)
+}
+
+func (f *fake) RotateActor(_ context.Context, id lease.ActorID, token lease.Digest) error {
+	return f.note(id, token)
+}
+
+func (f *fake) RevokeActor(_ context.Context, id lease.ActorID) error { return f.note("revoke", id) }
+
+func (f *fake) Assign(_ context.Context, id lease.ActorID, p lease.Project) error {
+	return f.note("assign", id, p)
+}
+
+func (f *fake) Unassign(_ context.Context, id lease.ActorID, p lease.Project) error {
+	return f.note("unassign", id, p)
 }
 
 func (f *fake) Input(_ context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {

@@ -36,12 +36,11 @@ var (
 	submitter = []lease.Role{lease.Submitter}
 	worker    = []lease.Role{lease.WorkerRole}
 	admin     = []lease.Role{lease.Admin}
-	uploader  = []lease.Role{lease.WorkerRole, lease.Submitter}
-	fetcher   = []lease.Role{lease.WorkerRole, lease.Reader}
+	anyone    = []lease.Role{lease.WorkerRole, lease.Reader}
 )
 
 // routes is everything there is but /healthz.
-var routes = []route{
+var routes = append([]route{
 	{Route{"POST", "/v1/jobs", submitter, true}, (*call).submit},
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
@@ -50,17 +49,18 @@ var routes = []route{
 	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
 	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
-	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
+	{Route{"GET", "/v1/jobs/{job}/input", anyone, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
-	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
+	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
 	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
-	{Route{"PUT", "/v1/blobs/{digest}", uploader, true}, (*call).putBlob},
-	{Route{"GET", "/v1/blobs/{digest}", fetcher, true}, (*call).blob},
-}
+	{Route{"PUT", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", worker, true}, (*call).putShardBlob},
+	{Route{"PUT", "/v1/projects/{project}/blobs/{digest}", submitter, true}, (*call).putProjectBlob},
+	{Route{"GET", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", anyone, true}, (*call).blob},
+}, registryRoutes...)
 
 // Routes lists every operation that needs a token.
 func Routes() []Route {
@@ -292,28 +292,55 @@ func (c *call) heartbeat(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (c *call) putBlob(r *http.Request) (any, error) {
-	d, err := lease.ParseDigest(r.PathValue("digest"))
+// LeaseToken is the header in which an upload shows the token of its lease.
+const LeaseToken = "Macbatch-Lease"
+
+// shardOf reads the shard that a path names.
+func shardOf(r *http.Request) (lease.ShardID, error) {
+	return lease.ParseShardID(r.PathValue("job") + "/" + r.PathValue("shard"))
+}
+
+func (c *call) putShardBlob(r *http.Request) (any, error) {
+	id, err := shardOf(r)
+	q := parseQuery(r, "fence")
+	fence := q.uint("fence", 64)
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	return nil, c.putBlob(r, lease.Upload{Shard: id, Fence: lease.Fence(fence), Token: r.Header.Get(LeaseToken)})
+}
+
+func (c *call) putProjectBlob(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	return nil, c.putBlob(r, lease.Upload{Project: lease.Project(r.PathValue("project"))})
+}
+
+func (c *call) putBlob(r *http.Request, u lease.Upload) (err error) {
+	u.Digest, err = lease.ParseDigest(r.PathValue("digest"))
+	u.Size = r.ContentLength
 	switch {
 	case err != nil:
-		return nil, err
-	case r.ContentLength < 0:
-		return nil, fmt.Errorf("put blob %v: its length must be announced: %w", d, lease.ErrMalformed)
-	case r.ContentLength > c.h.MaxBlob:
-		return nil, fmt.Errorf("put blob %v: %d bytes, over %d: %w", d, r.ContentLength, c.h.MaxBlob, lease.ErrTooLarge)
+		return err
+	case u.Size < 0:
+		return fmt.Errorf("put blob %v: its length must be announced: %w", u.Digest, lease.ErrMalformed)
+	case u.Size > c.h.MaxBlob:
+		return fmt.Errorf("put blob %v: %d bytes, over %d: %w", u.Digest, u.Size, c.h.MaxBlob, lease.ErrTooLarge)
 	}
-	if err = c.control.PutBlob(r.Context(), d, r.ContentLength, c.body); err != nil && c.body.broken() != nil {
-		err = fmt.Errorf("put blob %v: the body ended early: %w", d, lease.ErrMalformed)
+	if err = c.control.PutBlob(r.Context(), u, c.body); err != nil && c.body.broken() != nil {
+		err = fmt.Errorf("put blob %v: the body ended early: %w", u.Digest, lease.ErrMalformed)
 	}
-	return nil, err
+	return err
 }
 
 func (c *call) blob(r *http.Request) (any, error) {
-	d, err := lease.ParseDigest(r.PathValue("digest"))
-	if err = cmp.Or(err, parseQuery(r).err); err != nil {
+	of, err := shardOf(r)
+	d, err2 := lease.ParseDigest(r.PathValue("digest"))
+	if err = cmp.Or(err, err2, parseQuery(r).err); err != nil {
 		return nil, err
 	}
-	blob, size, err := c.control.Blob(r.Context(), d)
+	blob, size, err := c.control.Blob(r.Context(), of, d)
 	if err != nil {
 		return nil, err
 	}

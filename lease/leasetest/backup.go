@@ -17,7 +17,7 @@ func testBackup(t *testing.T, ctl lease.Control, f *Fixture) {
 	id := Submit(t, ctl, Params{Items: 4})
 	gs := w.Claim(3)
 	big := Done(gs[0], strings.Repeat("long ", 100))
-	if err := ctl.PutBlob(t.Context(), big.Digest, big.Bytes, bytes.NewReader(big.Result)); err != nil {
+	if err := ctl.PutBlob(t.Context(), Under(gs[0], big.Digest, int(big.Bytes)), bytes.NewReader(big.Result)); err != nil {
 		t.Fatal(err)
 	}
 	big.Result, big.Blobs = nil, []lease.Digest{big.Digest}

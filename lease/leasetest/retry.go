@@ -154,7 +154,7 @@ func testRetryProducer(t *testing.T, ctl lease.Control, f *Fixture) {
 	if string(again[0].Payload) != string(g.Payload) {
 		t.Fatalf("granted %s, want the producer's %s", again[0].Payload, g.Payload)
 	}
-	wantVerdict(t, "producer", w.Report(Done(again[0], "a2", w.Sound(g))), lease.Accepted)
+	wantVerdict(t, "producer", w.Report(Done(again[0], "a2", w.Sound(again[0]))), lease.Accepted)
 	part := w.Claim(1)
 	wantGrants(t, "claim of the failed part", part, 1)
 	if string(part[0].Payload) != string(gs[1].Payload) {

@@ -26,6 +26,10 @@ type fold struct {
 
 // fold takes an event of the pass into its history.
 func (v *verifier) fold(ev *lease.Event) {
+	if ev.Project != "" || ev.Subject != "" {
+		v.scopeEvent(ev)
+		return
+	}
 	id := ev.ShardID()
 	f := v.folds[id]
 	if f == nil {
@@ -185,6 +189,8 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 		f.granted = false
 	case lease.EventQueued, lease.EventReady, lease.EventCarried:
 	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored,
+		lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned,
 		lease.EventRetried, lease.EventPruned, lease.EventCheckpoint:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}

@@ -105,16 +105,19 @@ type recount struct {
 	items, work lease.Progress
 	rows        uint64
 	next        uint32
-	cut         int64 // so many bytes of the input are in shards, without a gap
-	superseded  int   // by the rows' own word
+	cut         int64  // so many bytes of the input are in shards, without a gap
+	numbered    uint32 // items in them
+	misnumbered bool   // one of these shards begins with another item
+	superseded  int    // by the rows' own word
 }
 
 // add counts a shard. One that was superseded counts as a shard and no more: items
 // and work are those of the newest generation.
 func (c *recount) add(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
-	if s.Range.From == c.cut { // a range that comes again adds nothing
-		c.cut = max(c.cut, s.Range.To)
+	if s.Range != (lease.Range{}) && s.Range.From == c.cut { // a range that comes again adds nothing
+		c.misnumbered = c.misnumbered || s.Item != c.numbered
+		c.cut, c.numbered = s.Range.To, c.numbered+s.Opens
 	}
 	if superseded {
 		*c.old.Of(s.State)++
@@ -176,8 +179,8 @@ func (v *verifier) compare(j *lease.Job, next uint32, c *recount) {
 	if c.shards != j.Shards || c.old != j.Old || plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
 		v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, plans, c.next)
 	}
-	if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
-		v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
+	if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes || c.misnumbered {
+		v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d in %d items, or number them otherwise", c.cut, j.Input.Bytes, c.numbered)
 	}
 	if n := v.snap.Successors(j.ID); n != c.superseded {
 		v.add("successor_disagrees", id, "%d shards are noted to be superseded, %d are", n, c.superseded)

@@ -24,11 +24,13 @@ type Head struct {
 	Carried uint64 // rows carried for it so far
 }
 
-// Carried is a row that a carried event keeps: a shard's or a job's.
+// Carried is a row that a carried event keeps: one of these.
 type Carried struct {
-	Shard lease.Shard
-	Job   lease.Job
-	Sum   uint64
+	Shard   lease.Shard
+	Job     lease.Job
+	Actor   lease.Identity
+	Project lease.Scope
+	Sum     uint64
 }
 
 // Snapshot is a store at one moment.
@@ -64,6 +66,10 @@ type Snapshot interface {
 
 	// Successors returns how many are noted of a job.
 	Successors(id lease.JobID) int
+
+	// Projects and Actors call fn for each with the sum of its row, or what keeps it from being read.
+	Projects(fn func(p lease.Scope, sum uint64, err error) bool)
+	Actors(fn func(a lease.Identity, sum uint64, err error) bool)
 
 	// Pruning calls fn for each job whose rows are being removed.
 	Pruning(fn func(id lease.JobID) bool)

@@ -53,7 +53,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		for gs := w.Claim(100); len(gs) > 0; gs = w.Claim(100) {
 			for _, gr := range gs {
 				sound := leasetest.SoundBytes(gr.Shard)
-				if err := g.Near().PutBlob(t.Context(), lease.DigestOf(sound), int64(len(sound)), bytes.NewReader(sound)); err != nil {
+				if err := g.Near().PutBlob(t.Context(), leasetest.Under(gr, lease.DigestOf(sound), len(sound)), bytes.NewReader(sound)); err != nil {
 					t.Fatal(err)
 				}
 				w.Report(leasetest.Done(gr, "drill", leasetest.SoundOf(gr.Shard)))
@@ -103,12 +103,12 @@ func labour(ctx context.Context, t *testing.T, ctl lease.Control, n int, done *a
 				return
 			}
 			b := leasetest.SoundBytes(g.Shard)
-			if err := ctl.PutBlob(ctx, lease.DigestOf(b), int64(len(b)), bytes.NewReader(b)); err != nil {
+			if err := ctl.PutBlob(ctx, leasetest.Under(g, lease.DigestOf(b), len(b)), bytes.NewReader(b)); err != nil {
 				return
 			}
 			rep := leasetest.Done(g, fmt.Sprint(g.Shard, g.Fence), leasetest.SoundOf(g.Shard))
 			if rnd.IntN(3) == 0 {
-				if err := ctl.PutBlob(ctx, rep.Digest, rep.Bytes, bytes.NewReader(rep.Result)); err != nil {
+				if err := ctl.PutBlob(ctx, leasetest.Under(g, rep.Digest, int(rep.Bytes)), bytes.NewReader(rep.Result)); err != nil {
 					return
 				}
 				rep.Result, rep.Blobs = nil, append(rep.Blobs, rep.Digest)

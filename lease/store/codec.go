@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,18 +28,19 @@ func (d *decoder) version() byte {
 
 // The first byte of a key says what it holds.
 const (
-	keyStore = 'm' // the store's identity
-	keyHead  = 'h' // the ledger's head, with the counters
-	keyJob   = 'j' // + job
-	keyShard = 's' // + job + seq
-	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
-	keyKey   = 'k' // + project, 0, idempotency key
-	keyReuse = 'u' // + digest
-	keyActor = 'a' // + actor id
-	keyDrop  = 'd' // + job: its rows are being removed
-	keyPause = 'z' // + kind; nothing: of everything
-	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
+	keyStore   = 'm' // the store's identity
+	keyHead    = 'h' // the ledger's head, with the counters
+	keyJob     = 'j' // + job
+	keyShard   = 's' // + job + seq
+	keyValue   = 'o' // + job + seq: an inline result
+	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
+	keyNext    = 'n' // + job + seq: the number of the shard that supersedes it
+	keyKey     = 'k' // + project, 0, idempotency key
+	keyReuse   = 'u' // + digest
+	keyActor   = 'a' // + actor id
+	keyProject = 'q' // + project
+	keyPause   = 'z' // + kind; nothing: of everything
+	keyDrop    = 'd' // + job: its rows are being removed
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -361,10 +363,16 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.uint(ev.Carried)
 	case lease.EventCarried:
 		e.string(string(ev.Row))
-	}
-	if ev.For != 0 || ev.What != "" { // few have them
+		e.string(string(ev.What))
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
+	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
+	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
 	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
@@ -392,10 +400,13 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		case lease.EventCheckpoint:
 			ev.Cut, ev.Carried = in.uint(), in.uint()
 		case lease.EventCarried:
-			ev.Row = bytes.Clone(in.bytes())
-		}
-		if len(in.b) > 0 {
+			ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
+			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+		case lease.EventPaused, lease.EventResumed:
 			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+		case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+			lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
 		}
 		if err := in.done(); err != nil {
 			d.fail(err)
@@ -475,8 +486,9 @@ func decodeHead(b []byte) (h head, err error) {
 
 // chain is the digest after a record: over the one before it, its place, and its events.
 func chain(before lease.Digest, first uint64, record []byte) lease.Digest {
-	b := make([]byte, 0, 40+len(record))
-	b = append(b, before[:]...)
-	b = binary.BigEndian.AppendUint64(b, first)
-	return lease.DigestOf(append(b, record...))
+	h := sha256.New()
+	h.Write(before[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, first))
+	h.Write(record)
+	return lease.Digest(h.Sum(nil))
 }

@@ -5,30 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"time"
 
 	"macbatch/lease"
 )
-
-// needs lists the blobs that must be here for a report to count: those it names,
-// and its result, named or not.
-func needs(r *lease.Report) []lease.Digest {
-	if r.Outcome != lease.OutcomeDone || r.Result != nil || slices.Contains(r.Blobs, r.Digest) {
-		return r.Blobs
-	}
-	return append(slices.Clip(r.Blobs), r.Digest)
-}
-
-// missing lists the blobs that are not here. s.mu is held.
-func (s *Store) missing(blobs []lease.Digest) (missing []lease.Digest) {
-	for _, d := range blobs {
-		if _, ok := s.present[d]; !ok {
-			missing = append(missing, d)
-		}
-	}
-	return missing
-}
 
 // report judges one report and records it when it is the first under an open lease.
 func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
@@ -62,7 +42,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		v.Verdict, v.Reason = lease.Stale, "the shard is no longer leased"
 		return v, nil
 	}
-	if missing := t.s.missing(needs(&c.Report)); len(missing) > 0 || !c.looked {
+	if missing := t.s.missing(sh.Project, needed(&c.Report)); len(missing) > 0 || !c.looked {
 		// Without a look it is a lease that opened meanwhile, or this host could
 		// not look: the worker asks again.
 		v.Verdict, v.Missing = lease.NeedBlobs, missing
@@ -77,6 +57,9 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	}
 	if !result.Blob {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
+	}
+	if result.Blob {
+		t.s.know(sh.Project, result.Digest).kept = true
 	}
 	v.Verdict = lease.Accepted
 	return v, t.done(sh, c.means.Plan)

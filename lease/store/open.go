@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,9 +22,10 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{},
 		wake: make(chan struct{}), names: names{},
 	}
+	s.scope.Store(newScope())
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -44,6 +46,12 @@ func Open(o Options) (*Store, error) {
 	}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if s.scope.Load().older() {
+		c := &command{done: make(chan error, 1), run: (*tx).adopt}
+		if err := cmp.Or(s.commit(c), <-c.done); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -68,6 +76,7 @@ func (s *Store) initialise() error {
 		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
 		t := g.begin(s, now)
 		t.tellStore(lease.Event{Kind: lease.EventCreated})
+		t.tellProject(lease.Scope{Project: lease.DefaultProject, Created: t.stamp()}, lease.Event{Kind: lease.EventProjectCreated})
 		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
 		t.seal()
 		return g.flush()
@@ -95,7 +104,8 @@ func (s *Store) load() error {
 	now := s.now()
 	s.index, s.paging, s.beat = newIndex(s.present), nil, now
 	s.drops, s.dropper, s.carrier, s.trimmed = nil, dropper{}, carrier{}, 0
-	kept := map[lease.Digest]bool{}
+	before := s.known
+	s.known = map[lease.Digest]*known{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
 		if err := checkIdentity(id); err != nil {
@@ -108,7 +118,7 @@ func (s *Store) load() error {
 			return err
 		}
 		s.head = h
-		if err := s.loadActors(r); err != nil {
+		if err := s.loadScope(r); err != nil {
 			return err
 		}
 		if err := s.loadPauses(r, now); err != nil {
@@ -122,17 +132,17 @@ func (s *Store) load() error {
 			}
 			return true
 		})
-		return s.loadRows(r, now, kept, dropped)
+		return s.loadRows(r, now, dropped)
 	})
 	if err != nil {
 		return err
 	}
-	return s.loadBlobs(now, kept)
+	return s.loadBlobs(now, before)
 }
 
 // loadRows fills the index. Every open lease gets one full term: while the
 // control plane was away nobody could renew.
-func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool, dropped map[lease.JobID]bool) (err error) {
+func (s *Store) loadRows(r kv.Reader, now time.Time, dropped map[lease.JobID]bool) (err error) {
 	jobs := map[lease.JobID]*jobRow{}
 	scan(r, []byte{keyJob}, func(k, v []byte) bool {
 		var j *jobRow
@@ -147,6 +157,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 		jobs[id] = j
 		if j.Input != (lease.Input{}) {
 			s.index.lists[j.Input.Digest]++
+			s.know(j.Project, j.Input.Digest)
 		}
 		if j.Canceled {
 			s.index.marks[id] = markCanceled
@@ -161,6 +172,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 	if err != nil {
 		return err
 	}
+	row, names := &lease.Shard{}, names{} // the index keeps no part of a row
 	states := func(id lease.ShardID) lease.State {
 		if b := r.Get(shardKey(keyShard, id)); b != nil {
 			if row, err := decodeShard(id, b); err == nil {
@@ -174,8 +186,8 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 		if dropped[id.Job] {
 			return true
 		}
-		var row *lease.Shard
-		if row, err = decodeShard(id, v); err != nil {
+		*row = lease.Shard{}
+		if err = readShard(row, id, v, names); err != nil {
 			return false
 		}
 		j := jobs[id.Job]
@@ -184,7 +196,12 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 			return false
 		}
 		if row.State == lease.Done && row.Result.Blob {
-			kept[row.Result.Digest] = true
+			s.know(j.Project, row.Result.Digest).kept = true
+		}
+		for _, d := range row.Inputs {
+			if !row.State.Terminal() {
+				s.know(j.Project, d)
+			}
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
@@ -213,12 +230,20 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool,
 }
 
 // loadBlobs lists what is there and removes what nothing has referred to for
-// long, unless the shards that will are still being added.
-func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
+// long. What was known before, when the store is loaded again, stays known: of
+// uploads only memory tells.
+func (s *Store) loadBlobs(now time.Time, before map[lease.Digest]*known) error {
+	for d, k := range before {
+		for _, p := range k.projects {
+			if k.uploaded.IsZero() {
+				break
+			}
+			s.know(p, d).uploaded = k.uploaded
+		}
+	}
 	var orphans []lease.Digest
-	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !planning && s.holds == 0 && !kept[d] && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && now.Sub(received) > blobGrace {
+		if now.Sub(received) > blobGrace && s.unreferredLocked(d, now) {
 			orphans = append(orphans, d)
 		} else {
 			s.index.arrived(d, size)

@@ -36,6 +36,9 @@ type packer struct {
 }
 
 func newPacker(p lease.Packing, r io.Reader, at place) *packer {
+	if p.Items < 1 {
+		panic("store: a packing without items") // it would never come to an end
+	}
 	return &packer{Packing: p, r: bufio.NewReaderSize(r, 256<<10), at: at}
 }
 

@@ -3,10 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -173,8 +170,8 @@ func (c *control) Events(_ context.Context, of lease.ShardID, after uint64, limi
 			if _, err := c.job(r, of.Job); err != nil {
 				return err
 			}
-		} else if c.actor.Role != lease.Admin {
-			return fmt.Errorf("events of everything: %w", lease.ErrForbidden)
+		} else if err := c.admin("events of everything"); err != nil {
+			return err
 		}
 		if of.Seq != 0 {
 			out, err = history(r, of, after, limit)
@@ -234,70 +231,54 @@ func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []leas
 	return out[:min(limit, len(out))], nil
 }
 
-// Workers implements lease.Control.
+// Workers implements lease.Control. A worker is seen by those who share a project
+// with its actor; of its leases, those in their projects count.
 func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 	if err := c.may(lease.Reader); err != nil {
+		return nil, err
+	}
+	actor, err := c.actor.now()
+	if err != nil {
 		return nil, err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	for id, w := range c.s.index.workers {
-		if w.seen.IsZero() {
+		if w.seen.IsZero() || !c.s.shared(&actor, w.actor) {
 			continue
+		}
+		leases := 0
+		for id := range w.leases {
+			if actor.Sees(c.s.index.project(id.Job)) {
+				leases++
+			}
 		}
 		out = append(out, lease.Worker{
 			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
-			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: len(w.leases),
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases,
 		})
 	}
 	slices.SortFunc(out, func(a, b lease.Worker) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return out, nil
 }
 
+// shared reports whether an actor may know of what another one does somewhere.
+func (s *Store) shared(a *lease.Actor, other lease.ActorID) bool {
+	if a.Role == lease.Admin {
+		return true
+	}
+	row := s.scope.Load().actors[other]
+	return row != nil && (row.Role == lease.Admin || slices.ContainsFunc(row.Projects, a.Sees))
+}
+
 // Verify implements lease.Control.
 func (c *control) Verify(context.Context) (problems []lease.Problem, err error) {
-	if c.actor.Role != lease.Admin {
-		return nil, fmt.Errorf("verify: %w", lease.ErrForbidden)
+	if err := c.admin("verify"); err != nil {
+		return nil, err
 	}
 	err = c.view(func(r kv.Reader) (err error) {
 		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs}, ledger.Limit)
 		return err
 	})
 	return problems, err
-}
-
-// PutBlob implements lease.Control.
-func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Submitter) {
-		return fmt.Errorf("put blob %v: %w", d, lease.ErrForbidden)
-	}
-	for {
-		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {
-			return fmt.Errorf("put blob %v: %w", d, err)
-		}
-		c.s.mu.Lock()
-		here, err := c.s.blobs.Has(d) // unless it was dropped in between, being there already
-		if here {
-			c.s.index.arrived(d, size)
-		}
-		c.s.mu.Unlock()
-		if here || err != nil {
-			return err
-		}
-	}
-}
-
-// Blob implements lease.Control.
-func (c *control) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Reader) {
-		return nil, 0, fmt.Errorf("blob %v: %w", d, lease.ErrForbidden)
-	}
-	r, n, err := c.s.blobs.Open(d)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = lease.ErrNotFound
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("blob %v: %w", d, err)
-	}
-	return r, n, nil
 }

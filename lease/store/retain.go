@@ -106,6 +106,62 @@ func (t *tx) carryJob(j *jobRow) {
 	t.marked[j.ID] = true
 }
 
+// carryActor is carry for an actor, of which a may have been changed already.
+func (t *tx) carryActor(a *actorRow) {
+	if t.head.Cut == 0 || a.Events == 0 || a.Last > t.head.Cut {
+		return
+	}
+	key := actorKey(a.ID)
+	old, err := decodeActor(a.ID, t.get(key))
+	if err != nil {
+		t.fault = err
+		return
+	}
+	a.Events, a.Last = t.carryScope(lease.Event{Subject: a.ID}, &old.Events, &old.Last, key, func() []byte { return encodeActor(old) })
+}
+
+// carryProject is carry for a project, of which p may have been changed already.
+func (t *tx) carryProject(p *lease.Scope) {
+	if t.head.Cut == 0 || p.Events == 0 || p.Last > t.head.Cut {
+		return
+	}
+	key := projectKey(p.Project)
+	old, err := decodeProject(p.Project, t.get(key))
+	if err != nil {
+		t.fault = err
+		return
+	}
+	p.Events, p.Last = t.carryScope(lease.Event{Project: p.Project}, &old.Events, &old.Last, key, func() []byte { return encodeProject(old) })
+}
+
+func (t *tx) carryScope(ev lease.Event, events *uint32, last *uint64, key []byte, row func() []byte) (n uint32, seq uint64) {
+	ev.Kind, ev.N, ev.Prev = lease.EventCarried, *events+1, *last
+	i := t.append(ev)
+	*events, *last = ev.N, t.events[i].Seq
+	t.events[i].Row = row()
+	t.events[i].Sum = sum(key, t.events[i].Row)
+	t.head.Carried++
+	return *events, *last
+}
+
+// carryScopes carries all actors and projects: they are few.
+func (t *tx) carryScopes() {
+	for _, a := range t.s.scope.Load().actors {
+		if row := *a; a.Events > 0 && a.Last <= t.head.Cut {
+			t.carryActor(&row)
+			t.put(actorKey(row.ID), encodeActor(&row))
+			t.s.scope.Store(t.s.scope.Load().with(&row, nil))
+		}
+	}
+	for _, p := range t.s.scope.Load().projects {
+		if row := *p; p.Events > 0 && p.Last <= t.head.Cut {
+			t.carryProject(&row)
+			t.put(projectKey(row.Project), encodeProject(&row))
+			t.s.scope.Store(t.s.scope.Load().with(nil, &row))
+		}
+	}
+}
+
 // carryStep carries the next rows over the cut, and seals it behind the last.
 func (s *Store) carryStep() *command {
 	c := &s.carrier
@@ -200,6 +256,7 @@ func (c *carrier) scanShards(r kv.Reader, cut uint64) (ids []lease.ShardID, err 
 // sealCut ends a checkpoint: the ledger begins behind its cut from now on.
 func (t *tx) sealCut() error {
 	h := &t.head
+	t.carryScopes()
 	var pauses []lease.Event
 	scan(t.g.w, []byte{keyPause}, func(k, v []byte) bool {
 		pauses = append(pauses, lease.Event{Kind: lease.EventCarried, What: lease.Kind(k[1:]), Row: bytes.Clone(v), Sum: sum(k, v)})

@@ -37,6 +37,7 @@ type world struct {
 	stop    context.CancelFunc
 	ended   chan error
 	faults  atomic.Bool
+	told    bool // the sound came since the store was opened
 	workers []*player
 	jobs    map[lease.JobID]bool // whether its cancel was acknowledged
 	pruned  map[lease.JobID]bool
@@ -45,6 +46,7 @@ type world struct {
 	paused  map[lease.Target]uint64    // without an end: the newest event after its pause was acknowledged
 	newest  uint64                     // event that was read
 	count   map[string]int
+	late    []func() // messages under way
 }
 
 // player is a worker: what it believes to hold, and all it ever reported.
@@ -55,6 +57,7 @@ type player struct {
 	since   time.Time // when that claim was first sent: its leases count from then
 	held    map[lease.ShardID]*holding
 	sent    []lease.Report
+	frozen  time.Time // it does nothing before
 }
 
 // holding is a grant as a worker knows it.
@@ -79,7 +82,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "prune", "checkpoint", "carried"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "prune", "checkpoint", "carried"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -108,6 +111,9 @@ func live(t *testing.T, seed uint64, total map[string]int) {
 		}
 	}
 	w.faults.Store(false)
+	for len(w.late) > 0 { // the network heals
+		w.arrive()
+	}
 	w.heal()
 	w.halt()
 	w.verify()
@@ -144,7 +150,7 @@ func (w *world) halt() {
 func (w *world) restart() {
 	w.halt()
 	w.count["restart"]++
-	w.db = w.db.Reopen()
+	w.db, w.told = w.db.Reopen(), false
 	w.start()
 }
 
@@ -185,7 +191,14 @@ func (w *world) failed(what string, err error) bool {
 
 func (w *world) act() {
 	p := w.workers[w.rnd.IntN(len(w.workers))]
-	switch n := w.rnd.IntN(100); {
+	if w.rnd.IntN(6) == 0 {
+		w.arrive()
+	}
+	if w.clock.Now().Before(p.frozen) {
+		w.pass(time.Duration(w.rnd.IntN(20)) * time.Second)
+		return
+	}
+	switch n := w.rnd.IntN(104); {
 	case n < 8:
 		w.submit()
 	case n < 33:
@@ -221,6 +234,10 @@ func (w *world) act() {
 		clear(p.held)
 	case n < 97:
 		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n >= 102:
+		w.freeze(p)
+	case n >= 100:
+		w.stall()
 	case n < 98: // one is not heard of for long
 		w.pass(lease.Term + lease.Heartbeat)
 	default:
@@ -252,7 +269,7 @@ func (w *world) submitList() {
 		n = 256 + 998 + w.rnd.IntN(4)
 	}
 	b, in := leasetest.Lines(n)
-	if w.failed("put blob", w.ctl().PutBlob(w.Context(), in.Digest, in.Bytes, bytes.NewReader(b))) {
+	if w.failed("put blob", w.ctl().PutBlob(w.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: lease.DefaultProject}, bytes.NewReader(b))) {
 		return
 	}
 	id, err := w.ctl().Submit(w.Context(), lease.Submission{
@@ -302,8 +319,8 @@ func (w *world) claim(p *player, n int, lose bool) {
 		p.since = w.clock.Now()
 	}
 	p.unknown = true
-	out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Request: p.request, Max: n, PerKind: map[lease.Kind]int{leasetest.Work: n}})
-	if w.failed("claim", err) {
+	out, answered := w.ask(p, n)
+	if !answered {
 		return
 	}
 	if lose {
@@ -426,13 +443,18 @@ func (w *world) report(p *player) {
 	if w.rnd.IntN(4) > 0 {
 		w.upload(h.Grant)
 	}
-	w.deliver(p, rep)
+	w.post(p, rep)
 }
 
 func (w *world) upload(g lease.Grant) {
 	b := leasetest.SoundBytes(g.Shard)
-	err := w.ctl().PutBlob(w.Context(), leasetest.SoundOf(g.Shard), int64(len(b)), bytes.NewReader(b))
-	w.failed("put blob", err)
+	err := w.ctl().PutBlob(w.Context(), leasetest.Under(g, leasetest.SoundOf(g.Shard), len(b)), bytes.NewReader(b))
+	if errors.Is(err, lease.ErrFenced) {
+		return // taken over, or canceled
+	}
+	if !w.failed("put blob", err) {
+		w.told = true
+	}
 }
 
 // replay sends an old report again, or another under its fence.
@@ -444,7 +466,7 @@ func (w *world) replay(p *player) {
 	if w.rnd.IntN(3) == 0 {
 		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token, Lines: w.lines(rep.Shard)}, "another", leasetest.SoundOf(rep.Shard))
 	}
-	w.deliver(p, rep)
+	w.post(p, rep)
 }
 
 // deliver sends a report and compares the verdict with what the row demands.
@@ -475,7 +497,8 @@ func (w *world) deliver(p *player, rep lease.Report) {
 	}
 	got := out.Verdicts[0].Verdict
 	if got == lease.NeedBlobs {
-		sounds = sounds && w.here(rep.Blobs) // a cancel's page may have dropped them meanwhile
+		// A cancel's page may have dropped them meanwhile; of uploads only memory knew.
+		sounds = sounds && w.here(rep.Blobs) && w.told
 	}
 	w.count[string(got)]++
 	if want := verdict(&row, job.Canceled, &rep, sounds); got != want {
@@ -529,8 +552,16 @@ func (w *world) release(p *player) {
 		return
 	}
 	give := lease.Give{Shard: h.Shard, Fence: h.Fence, Reason: "away", Delay: time.Duration(w.rnd.IntN(3)) * time.Minute}
-	_, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Releases: []lease.Give{give}})
+	x := lease.Exchange{Hello: p.Hello, Releases: []lease.Give{give}}
 	h.over = true
+	if w.delayed(func() {
+		_, err := w.ctl().Exchange(w.Context(), x)
+		w.astray("late release", err)
+	}) {
+		delete(p.held, h.Shard)
+		return
+	}
+	_, err := w.ctl().Exchange(w.Context(), x)
 	if !w.failed("release", err) {
 		delete(p.held, h.Shard)
 	}
@@ -540,6 +571,12 @@ func (w *world) beat(p *player) {
 	b := lease.Beat{Hello: p.Hello}
 	for _, h := range p.held {
 		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running})
+	}
+	if w.dropped() || w.delayed(func() {
+		_, err := w.ctl().Heartbeat(w.Context(), b)
+		w.astray("late heartbeat", err)
+	}) {
+		return
 	}
 	out, err := w.ctl().Heartbeat(w.Context(), b)
 	if w.failed("heartbeat", err) {
@@ -566,6 +603,7 @@ func (w *world) cancel() {
 		if w.failed("job", err) || job.State.Terminal() {
 			continue
 		}
+		delete(w.paused, lease.Target{Job: id}) // a cancel ends the pause too
 		if !w.failed("cancel", w.ctl().Cancel(w.Context(), id, "enough")) {
 			w.jobs[id] = true
 			w.count["cancel"]++
@@ -678,7 +716,9 @@ func (w *world) heal() {
 			w.pass(30 * time.Second)
 			continue
 		}
-		w.upload(lease.Grant{})
+		for _, h := range p.held {
+			w.upload(h.Grant)
+		}
 		x.Hello = p.Hello
 		x.Reports = x.Reports[:min(len(x.Reports), lease.MaxReports)]
 		out, err := w.ctl().Exchange(w.Context(), x)

@@ -72,7 +72,20 @@ func (s *snapshot) Records(after uint64, before lease.Digest, fn func(ledger.Rec
 
 // Carried implements ledger.Snapshot.
 func (s *snapshot) Carried(ev *lease.Event) (c ledger.Carried, err error) {
-	if ev.Shard == 0 {
+	switch {
+	case ev.Subject != "":
+		var a *actorRow
+		if a, err = decodeActor(ev.Subject, ev.Row); err == nil {
+			c.Actor, c.Sum = a.Identity, sum(actorKey(ev.Subject), ev.Row)
+		}
+		return c, err
+	case ev.Project != "":
+		var p *lease.Scope
+		if p, err = decodeProject(ev.Project, ev.Row); err == nil {
+			c.Project, c.Sum = *p, sum(projectKey(ev.Project), ev.Row)
+		}
+		return c, err
+	case ev.Shard == 0:
 		var j *jobRow
 		if j, err = decodeJobMarks(ev.Job, ev.Row); err == nil {
 			c.Job, c.Sum = j.Job, sum(jobKey(keyJob, ev.Job), ev.Row)
@@ -151,3 +164,28 @@ func (s *snapshot) Value(id lease.ShardID) []byte { return s.r.Get(shardKey(keyV
 
 // HasBlob implements ledger.Snapshot.
 func (s *snapshot) HasBlob(d lease.Digest) (bool, error) { return s.blobs.Has(d) }
+
+// Projects implements ledger.Snapshot.
+func (s *snapshot) Projects(fn func(p lease.Scope, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyProject}, func(k, v []byte) bool {
+		p, err := decodeProject(lease.Project(k[1:]), v)
+		if err != nil {
+			return fn(lease.Scope{Project: lease.Project(k[1:])}, 0, err)
+		}
+		return fn(*p, sum(k, v), nil)
+	})
+}
+
+// Actors implements ledger.Snapshot.
+func (s *snapshot) Actors(fn func(a lease.Identity, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyActor}, func(k, v []byte) bool {
+		a, err := decodeActor(lease.ActorID(k[1:]), v)
+		if err == nil && a.Events == 0 {
+			err = errors.New("it is of an older form: start its control plane once")
+		}
+		if err != nil {
+			return fn(lease.Identity{Actor: lease.Actor{ID: lease.ActorID(k[1:])}}, 0, err)
+		}
+		return fn(a.Identity, sum(k, v), nil)
+	})
+}

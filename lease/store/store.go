@@ -72,15 +72,20 @@ type Store struct {
 	hashes sync.Pool // of hash.Hash, keyed with secret
 	head   head      // the writer's only
 	names  names     // of what it reads
+	spare  *tx       // for the next command
+
+	recordBytes int // about as many as the next commit\'s events will have
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
 	broken   atomic.Bool   // a commit's outcome is unknown
 
+	scope atomic.Pointer[scope] // replaced by the writer only
+
 	mu      sync.Mutex // guards what follows
 	index   *index
 	present map[lease.Digest]int64 // blobs that are here, and their sizes
-	actors  map[lease.ActorID]*actorRow
+	known   map[lease.Digest]*known
 	wake    chan struct{}  // closed and replaced when there may be new work
 	paging  []*page        // work that follows in pages
 	unused  []lease.Digest // blobs to look at once no plan is paging

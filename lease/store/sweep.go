@@ -41,12 +41,15 @@ func (s *Store) sweepStep() *command {
 			if size, here := s.present[d]; here && s.index.inputs[d] == 0 && s.index.lists[d] == 0 {
 				w.asked[d] = size
 				s.index.left(d)
+				if k := s.known[d]; k != nil {
+					k.kept = false // until a row says otherwise
+				}
 			}
 		}
 		clear(w.waiting)
 	}
 	s.mu.Unlock()
-	var used []lease.Digest
+	used := map[lease.Digest]lease.Project{}
 	n, ended := 0, true
 	err := s.engine.View(func(r kv.Reader) (err error) {
 		r.Scan(w.at, []byte{keyShard + 1}, func(k, v []byte) bool {
@@ -58,19 +61,22 @@ func (s *Store) sweepStep() *command {
 			if row, err = decodeShard(shardOfKey(k), v); err != nil {
 				return false
 			}
-			used = append(used, row.Result.Digest)
-			used = append(used, row.Inputs...)
-			return true
+			if _, asked := w.asked[row.Result.Digest]; asked && row.State == lease.Done && row.Result.Blob {
+				var j *jobRow
+				if j, _, err = decodeJob(row.ID.Job, r.Get(jobKey(keyJob, row.ID.Job))); err == nil {
+					used[row.Result.Digest] = j.Project
+				}
+			}
+			return err == nil
 		})
 		return err
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, d := range used {
-		if size, asked := w.asked[d]; asked {
-			s.index.arrived(d, size)
-			delete(w.asked, d)
-		}
+	for d, p := range used {
+		s.index.arrived(d, w.asked[d])
+		s.know(p, d).kept = true
+		delete(w.asked, d)
 	}
 	if err != nil { // nothing is removed that was not looked at
 		s.log.Error("look for blobs of pruned jobs", "error", err)
@@ -80,13 +86,13 @@ func (s *Store) sweepStep() *command {
 		clear(w.asked)
 	}
 	if ended {
-		s.sweep()
+		s.sweepAsked()
 	}
 	return s.care(still)
 }
 
-// sweep removes the blobs that no row refers to. s.mu is held.
-func (s *Store) sweep() {
+// sweepAsked removes the blobs that no row refers to. s.mu is held.
+func (s *Store) sweepAsked() {
 	for d, size := range s.sweeper.asked {
 		if _, again := s.present[d]; again {
 			continue
@@ -96,9 +102,7 @@ func (s *Store) sweep() {
 			s.index.arrived(d, size)
 			continue
 		}
-		if err := s.blobs.Remove(d); err != nil {
-			s.log.Warn("remove blob", "digest", d.String(), "error", err)
-		}
+		s.forget(d)
 	}
 	clear(s.sweeper.asked)
 }

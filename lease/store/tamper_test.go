@@ -114,6 +114,17 @@ func lived(t testing.TB) *leasetest.Fixture {
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
 	}
+	project(t, ctl, "films")
+	add(t, ctl, "mac", lease.WorkerRole, "films", lease.DefaultProject)
+	add(t, ctl, "gone", lease.Reader, "films")
+	for _, err := range []error{
+		ctl.Unassign(t.Context(), "mac", "films"), ctl.RotateActor(t.Context(), "mac", lease.Digest{9}),
+		ctl.RevokeActor(t.Context(), "gone"), ctl.CloseProject(t.Context(), "films"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	f.Stop(t)
 	return f
 }
@@ -149,7 +160,7 @@ func tamper(t *testing.T, rnd *rand.Rand, seed uint64, times int, all, earlier [
 	}
 	for tried < times {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsonz") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsoznaq") || len(all[i].value) == 0 {
 			continue
 		} else if len(k) == 13 && !jobs[string(k[1:9])] {
 			continue // of a pruned job, on its way out

@@ -81,6 +81,7 @@ type tx struct {
 	events []lease.Event
 	gone   []lease.Digest // blobs that no open shard needs any longer
 	fault  error          // of the store itself: the command must not be sealed
+	unused []*shardTx     // zero, for newShard
 }
 
 // shardTx is a shard as this command sees it.
@@ -91,11 +92,52 @@ type shardTx struct {
 }
 
 func (g *group) begin(s *Store, now time.Time) *tx {
-	return &tx{
-		s: s, g: g, now: now, head: g.head,
-		jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
-		marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+	t := s.spare
+	s.spare = nil
+	if t == nil {
+		t = &tx{
+			jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
+			marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+		}
 	}
+	t.s, t.g, t.now, t.head, t.gone, t.fault = s, g, now, g.head, nil, nil
+	return t
+}
+
+// maxSpare bounds, in shards, what is kept of one command for the next.
+const maxSpare = 2 * lease.MaxGrants
+
+// end gives what the command used to the next one. Nothing of it may be in use.
+func (t *tx) end() {
+	if len(t.shards) > maxSpare || len(t.events) > maxSpare || len(t.writes) > maxSpare {
+		return
+	}
+	for _, sh := range t.shards {
+		if len(t.unused) == maxSpare {
+			break
+		}
+		*sh = shardTx{}
+		t.unused = append(t.unused, sh)
+	}
+	clear(t.jobs)
+	clear(t.shards)
+	clear(t.marked)
+	clear(t.writes)
+	clear(t.dirty)
+	clear(t.events)
+	t.dirty, t.events, t.g = t.dirty[:0], t.events[:0], nil
+	t.s.spare = t
+}
+
+// newShard returns a zero shard of this command.
+func (t *tx) newShard() *shardTx {
+	last := len(t.unused) - 1
+	if last < 0 {
+		return &shardTx{}
+	}
+	sh := t.unused[last]
+	t.unused = t.unused[:last]
+	return sh
 }
 
 func (t *tx) get(key []byte) []byte {
@@ -143,7 +185,7 @@ func (t *tx) shardAs(id lease.ShardID, raw []byte, row *lease.Shard) (*shardTx, 
 	if b == nil {
 		return nil, fmt.Errorf("shard %v: %w", id, lease.ErrNotFound)
 	}
-	sh := &shardTx{}
+	sh := t.newShard()
 	if row != nil && bytes.Equal(raw, b) {
 		sh.Shard = *row
 	} else if err := readShard(&sh.Shard, id, b, t.s.names); err != nil {

@@ -39,6 +39,13 @@ func (s *Store) Run(ctx context.Context) error {
 	defer close(s.stopped)
 	tick := time.NewTicker(s.term / tickPart)
 	defer tick.Stop()
+	swept := make(chan struct{})
+	sweeping, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(swept)
+		s.sweep(sweeping)
+	}()
+	defer func() { stop(); <-swept }()
 	for {
 		var err error
 		if page := s.nextPage(); page != nil {
@@ -135,6 +142,7 @@ func (s *Store) commit(first *command) error {
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
 		g = newGroup(w, s.head)
+		g.record.b = make([]byte, 0, s.recordBytes)
 		for i := 0; ; i++ {
 			if i == len(cmds) {
 				if i >= groupLimit {
@@ -176,6 +184,7 @@ func (s *Store) commit(first *command) error {
 		}
 	case err == nil:
 		s.head = g.head
+		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
 	}
 	if err != nil {
 		for _, c := range cmds {
@@ -229,7 +238,11 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 	defer s.mu.Unlock()
 	t := g.begin(s, s.now())
 	if err := c.run(t); err != nil {
-		return err, t.wrote()
+		if t.wrote() {
+			return err, true
+		}
+		t.end()
+		return err, false
 	}
 	if t.fault != nil {
 		return t.fault, true
@@ -239,6 +252,7 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 		c.gone = t.gone
 		s.ring()
 	}
+	t.end()
 	return nil, false
 }
 
@@ -253,13 +267,13 @@ func (s *Store) dispose(gone []lease.Digest) {
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
+		if s.index.inputs[d] > 0 || s.index.lists[d] > 0 || s.known[d].stays() {
 			continue
 		}
-		s.index.left(d)
-		if err := s.blobs.Remove(d); err != nil {
-			s.log.Warn("remove blob", "digest", d.String(), "error", err)
+		if _, here := s.present[d]; here {
+			s.forget(d)
 		}
+		delete(s.known, d)
 	}
 }
 

@@ -20,10 +20,18 @@ import (
 
 // Media is what ffprobe says of one file.
 type Media struct {
-	Container  string       `json:"container"`   // ffprobe's name of the format, "matroska,webm"
-	DurationMS int64        `json:"duration_ms"` // as declared, else the longest track's; 0: not known
-	Video      bool         `json:"video"`       // has a moving picture; cover art is none
-	Tracks     []AudioTrack `json:"tracks"`      // in file order
+	Container  string       `json:"container"`        // ffprobe's name of the format, "matroska,webm"
+	DurationMS int64        `json:"duration_ms"`      // as declared, else the longest track's; 0: not known
+	Video      bool         `json:"video"`            // has a moving picture; cover art is none
+	Picture    Picture      `json:"picture,omitzero"` // the first moving one
+	Tracks     []AudioTrack `json:"tracks"`           // in file order
+}
+
+// Picture is one video stream, as it is stored: a player may turn it.
+type Picture struct {
+	Codec  string `json:"codec"` // "" when ffmpeg doesn't know it
+	Width  int    `json:"width"`
+	Height int    `json:"height"`
 }
 
 // AudioTrack is one audio stream.
@@ -98,7 +106,7 @@ func probeArgs(name string) []string {
 	args = append(args, Analysis()...)
 	return append(args, "-of", "json", "-show_entries",
 		"format=format_name,duration,start_time"+
-			":stream=codec_type,codec_name,duration,start_time,channels,sample_rate"+
+			":stream=codec_type,codec_name,duration,start_time,channels,sample_rate,width,height"+
 			":stream_tags:stream_disposition", "-i", name)
 }
 
@@ -184,6 +192,8 @@ type answer struct {
 		Start       string            `json:"start_time"`
 		Channels    int               `json:"channels"`
 		SampleRate  string            `json:"sample_rate"`
+		Width       int               `json:"width"`
+		Height      int               `json:"height"`
 		Tags        map[string]string `json:"tags"`
 		Disposition map[string]int    `json:"disposition"`
 	} `json:"streams"`
@@ -202,17 +212,17 @@ func parseProbe(b []byte) (Media, error) {
 	longest := int64(0)
 	for _, s := range a.Streams {
 		if s.Type == "video" && s.Disposition["attached_pic"] == 0 {
+			if !m.Video {
+				m.Picture = Picture{Codec: known(s.Codec), Width: max(s.Width, 0), Height: max(s.Height, 0)}
+			}
 			m.Video = true
 		}
 		if s.Type != "audio" {
 			continue
 		}
 		rate, _ := strconv.Atoi(s.SampleRate)
-		t := AudioTrack{Index: len(m.Tracks), Codec: clip(s.Codec, 50), Channels: max(s.Channels, 0), SampleRate: max(rate, 0),
+		t := AudioTrack{Index: len(m.Tracks), Codec: known(s.Codec), Channels: max(s.Channels, 0), SampleRate: max(rate, 0),
 			Default: s.Disposition["default"] == 1}
-		if t.Codec == "unknown" || t.Codec == "none" {
-			t.Codec = ""
-		}
 		for _, d := range []string{"comment", "visual_impaired", "hearing_impaired", "descriptions"} {
 			t.Comment = t.Comment || s.Disposition[d] == 1
 		}
@@ -246,6 +256,14 @@ func parseProbe(b []byte) (Media, error) {
 	}
 	m.DurationMS = max(m.DurationMS, 0)
 	return m, nil
+}
+
+// known is the name of a codec, or "" for one that ffmpeg doesn't know.
+func known(codec string) string {
+	if codec == "unknown" || codec == "none" {
+		return ""
+	}
+	return clip(codec, 50)
 }
 
 // maxSeconds is ten years: beyond it a header lies.

@@ -12,7 +12,7 @@ import (
 func TestProbeArgs(t *testing.T) {
 	want := "-v error -hide_banner -protocol_whitelist file,pipe -format_whitelist " + demuxers +
 		" -analyzeduration 20M -probesize 20M -of json -show_entries " +
-		"format=format_name,duration,start_time:stream=codec_type,codec_name,duration,start_time,channels,sample_rate" +
+		"format=format_name,duration,start_time:stream=codec_type,codec_name,duration,start_time,channels,sample_rate,width,height" +
 		":stream_tags:stream_disposition -i file:/dev/fd/3"
 	if got := strings.Join(probeArgs("file:/dev/fd/3"), " "); got != want {
 		t.Fatalf("probeArgs = %q, want %q", got, want)
@@ -42,9 +42,9 @@ func TestParseProbe(t *testing.T) {
 		},
 		{
 			"Matroska's tags, commentary",
-			`{"streams":[{"codec_type":"video"},{"codec_type":"audio","codec_name":"ac3","start_time":"0.062","sample_rate":"44100","channels":1,
+			`{"streams":[{"codec_type":"video","codec_name":"h264","width":1920,"height":-1},{"codec_type":"video","codec_name":"vp9"},{"codec_type":"audio","codec_name":"ac3","start_time":"0.062","sample_rate":"44100","channels":1,
 			  "disposition":{"comment":1},"tags":{"DURATION":"01:00:01.071000000"}}],"format":{"format_name":"matroska,webm"}}`,
-			Media{Container: "matroska,webm", DurationMS: 3601071, Video: true, Tracks: []AudioTrack{{Codec: "ac3", Comment: true,
+			Media{Container: "matroska,webm", DurationMS: 3601071, Video: true, Picture: Picture{Codec: "h264", Width: 1920}, Tracks: []AudioTrack{{Codec: "ac3", Comment: true,
 				Channels: 1, SampleRate: 44100, StartMS: 62, DurationMS: 3601009}}},
 		},
 		{

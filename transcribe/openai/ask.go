@@ -53,7 +53,7 @@ func (e *engine) ask(ctx context.Context, body *form, ms int64, sure func(contex
 
 // send sends one request. A *transcribe.BusyError holds the Retry-After, if any.
 func (e *engine) send(ctx context.Context, body *form, ms int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, transcribe.Silence(ms), errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.Silence(ms), errNoAnswer)
 	defer cancel()
 	out := &counted{r: body.reader()}
 	out.left.Store(body.length())

@@ -38,7 +38,7 @@ var ErrNotFound = errors.New("not found (install it: apt install pocketsphinx po
 
 // Find locates the recogniser and its English model and returns it as an engine.
 func Find(o Options) (transcribe.Transcriber, error) {
-	e := &engine{parallel: runtime.NumCPU()}
+	e := &engine{parallel: runtime.NumCPU(), limits: transcribe.UsualLimits}
 	var err error
 	if e.program, err = program(o.Program, "pocketsphinx_batch"); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"macbatch/transcode/child"
 	"macbatch/transcribe"
@@ -21,6 +20,7 @@ type engine struct {
 	program, ffmpeg, model string
 	info                   transcribe.Info
 	parallel               int
+	limits                 transcribe.Limits
 	dropsSilence           bool // by default, which would shift all times after it
 }
 
@@ -28,9 +28,6 @@ func (e *engine) Info() transcribe.Info { return e.info }
 
 // Parallel is the number of cores: the recogniser has one thread.
 func (e *engine) Parallel() int { return e.parallel }
-
-// stall is far above what the longest utterance takes on a slow machine.
-const stall = 4 * time.Minute
 
 // maxHMM bounds the search at each frame: a sixth of the default costs hardly a
 // word and a third less time (see the package comment).
@@ -67,6 +64,8 @@ func (e *engine) transcribe(ctx context.Context, r transcribe.Request) (t transc
 		t.Flags = []string{transcribe.NoSpeech}
 		return t, nil
 	}
+	ctx, cancel := e.limits.Within(ctx, profile.DurationMS)
+	defer cancel()
 	if err := e.run(ctx, dir, profile.Offset, us, r.Progress); err != nil {
 		return t, err
 	}
@@ -129,7 +128,11 @@ func (e *engine) run(ctx context.Context, dir string, offset int64, us []sound.S
 		args = append(args, "-remove_silence", "no")
 	}
 	log := &logWriter{us: us, progress: progress}
-	_, err := child.Run(ctx, child.Command{Path: e.program, Args: args, Dir: dir, Err: log, Stall: stall})
+	longest := int64(0) // it tells of each utterance that is done
+	for _, u := range us {
+		longest = max(longest, u.ToMS-u.FromMS)
+	}
+	_, err := child.Run(ctx, child.Command{Path: e.program, Args: args, Dir: dir, Err: log, Stall: e.limits.Silence(longest)})
 	return err
 }
 

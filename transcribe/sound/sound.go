@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"macbatch/transcode/child"
 	"macbatch/transcribe"
@@ -21,6 +22,9 @@ const (
 	frameMS    = 10
 	frameBytes = Rate / 1000 * frameMS * 2
 )
+
+// stall is how long ffmpeg may decode nothing.
+const stall = 2 * time.Minute
 
 // shortMS is how much may be missing of a sound's stated duration.
 const shortMS = 500
@@ -40,8 +44,8 @@ func Decode(ctx context.Context, ffmpeg, source, wav string, durationMS int64) (
 		"-nostdin", "-hide_banner", "-loglevel", "error", "-y",
 		"-protocol_whitelist", "file,pipe", "-format_whitelist", "flac,wav",
 		"-i", "file:" + abs, "-map", "0:a:0", "-ac", "1", "-ar", "16000", "-c:a", "pcm_s16le",
-		"-map_metadata", "-1", "-fflags", "+bitexact", "-f", "wav", "file:" + wav,
-	}})
+		"-map_metadata", "-1", "-fflags", "+bitexact", "-progress", "pipe:1", "-f", "wav", "file:" + wav,
+	}, Stall: stall})
 	if err != nil {
 		err = fmt.Errorf("decode %q: %w", filepath.Base(source), err)
 		var exit *child.ExitError

@@ -36,7 +36,7 @@ var ErrNotFound = errors.New("not found (install it: brew install whisper-cpp ff
 // Find locates the program and a model and returns them as an engine. Without a
 // name it takes the largest kind of model that is there.
 func Find(o Options) (transcribe.Transcriber, error) {
-	e := &engine{threads: o.Threads}
+	e := &engine{threads: o.Threads, limits: transcribe.UsualLimits}
 	if e.threads <= 0 {
 		e.threads = runtime.NumCPU()
 	}

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"macbatch/transcode/child"
 	"macbatch/transcribe"
@@ -22,6 +21,7 @@ type engine struct {
 	program, ffmpeg, model string
 	info                   transcribe.Info
 	threads                int
+	limits                 transcribe.Limits
 }
 
 func (e *engine) Info() transcribe.Info { return e.info }
@@ -31,7 +31,6 @@ func (e *engine) Parallel() int { return 1 }
 
 const (
 	stem      = "whisper"
-	stall     = 30 * time.Minute // a large model on a slow machine is silent for long
 	outputMax = 256 << 20
 )
 
@@ -103,8 +102,10 @@ func (e *engine) run(ctx context.Context, dir, wav, language string, ms int64, p
 	if err := os.Remove(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	ctx, cancel := e.limits.Within(ctx, ms)
+	defer cancel()
 	log, err := child.Run(ctx, child.Command{
-		Path: e.program, Dir: dir, Out: &lineWriter{ms: ms, progress: progress}, Stall: stall,
+		Path: e.program, Dir: dir, Out: &lineWriter{ms: ms, progress: progress}, Stall: e.limits.Silence(ms),
 		Args: []string{"-m", e.model, "-f", wav, "-l", language, "-t", strconv.Itoa(e.threads), "-np", "-ojf", "-of", filepath.Join(dir, stem)},
 	})
 	if err != nil {

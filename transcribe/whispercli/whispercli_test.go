@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"macbatch/transcode/child"
 	"macbatch/transcribe"
 	"macbatch/transcribe/sound"
 )
@@ -128,6 +130,23 @@ func TestTranscribe(t *testing.T) {
 	}
 	if want := []string{"-m", e.model, "-f", filepath.Join(dir, "whisper.wav"), "-l", "auto", "-t", "2", "-np", "-ojf", "-of", filepath.Join(dir, "whisper")}; !slices.Equal(strings.Fields(string(args)), want) {
 		t.Fatalf("arguments = %q, want %q", args, want)
+	}
+}
+
+// TestLimits: a program that says nothing, and one that never stops saying something.
+func TestLimits(t *testing.T) {
+	for script, want := range map[string]error{
+		"exec sleep 60": child.ErrStalled,
+		"while :; do echo '[00:00:00.000 --> 00:00:02.000]   again'; sleep 0.02; done": transcribe.ErrTooSlow,
+	} {
+		e := fake(t, "ggml-base.bin", script)
+		asked := int64(0)
+		e.limits.Silence = func(ms int64) time.Duration { asked = ms; return 500 * time.Millisecond }
+		e.limits.Patience = func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond / 2 }
+		_, err := e.Transcribe(t.Context(), transcribe.Request{Sound: writeWAV(t, noise(5000, true)), DurationMS: 5000, Dir: t.TempDir()})
+		if !errors.Is(err, want) || asked != 5000 {
+			t.Errorf("%s: %v, limits of %d ms, want %v", script, err, asked, want)
+		}
 	}
 }
 
