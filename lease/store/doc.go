@@ -88,7 +88,8 @@
 //
 // # In memory
 //
-// Queues by class of need, deadlines of leases, who waits for whom, and which
+// Queues by need and project (a ready shard is 12 bytes in that of its job, and a
+// claim looks at each once), deadlines of leases, who waits for whom, and which
 // blobs are needed are derived from the rows at start and move along with them;
 // that a blob was uploaded and not yet reported is memory only: after a restart it
 // is asked for again. A sweep removes such blobs a day after they came.
