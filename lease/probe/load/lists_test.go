@@ -23,7 +23,7 @@ func (b *bench) lists() {
 		began := time.Now()
 		ctl := dialPlane(b, p)
 		in := lease.Input{Digest: lease.DigestOf(input.Bytes()), Bytes: int64(input.Len())}
-		if err := ctl.PutBlob(b.Context(), in.Digest, in.Bytes, bytes.NewReader(input.Bytes())); err != nil {
+		if err := ctl.PutBlob(b.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: lease.DefaultProject}, bytes.NewReader(input.Bytes())); err != nil {
 			b.Fatal(err)
 		}
 		upload, cpu, commits := time.Since(began), cpuOf(p.Process.Pid), p.figures(b).Commits
@@ -83,7 +83,7 @@ func TestKilledWhileCutting(t *testing.T) {
 	ctl := dialPlane(t, p)
 	input := bytes.Repeat([]byte("one of many\n"), n)
 	in := lease.Input{Digest: lease.DigestOf(input), Bytes: int64(len(input))}
-	if err := ctl.PutBlob(t.Context(), in.Digest, in.Bytes, bytes.NewReader(input)); err != nil {
+	if err := ctl.PutBlob(t.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: lease.DefaultProject}, bytes.NewReader(input)); err != nil {
 		t.Fatal(err)
 	}
 	id, err := ctl.Submit(t.Context(), lease.Submission{Kind: "list", Params: []byte(`{"items":1}`), Input: in})
