@@ -80,6 +80,15 @@ type Control interface {
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
 
+	// Prune drops ended jobs with all that belongs to them; those that are gone
+	// already are passed over. ErrNotAllowed when one has not ended; then none is
+	// dropped. It also cuts the ledger: of what stays, histories begin anew.
+	Prune(ctx context.Context, ids []JobID) error
+
+	// Backup writes an archive of everything, as of one commit, to w. After an
+	// error what was written is worthless.
+	Backup(ctx context.Context, w io.Writer) error
+
 	// Exchange delivers reports and claims work, in one commit. A verdict comes
 	// back for each report, in order. A repeated request, by its number, gets
 	// the same grants while they are open.

@@ -35,6 +35,10 @@ const (
 	EventActorRevoked   EventKind = "actor_revoked"
 	EventAssigned       EventKind = "assigned"   // an actor to a project
 	EventUnassigned     EventKind = "unassigned" // an actor from a project
+
+	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
+	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
+	EventCheckpoint EventKind = "checkpoint" // of the store: all before the cut was carried
 )
 
 // EventKinds lists all kinds. Its order is the one byte a stored event spends on
@@ -45,6 +49,7 @@ var EventKinds = []EventKind{
 	EventResumed, EventCreated, EventRestored, EventRetried,
 	EventProjectCreated, EventProjectClosed, EventProjectOpened,
 	EventActorAdded, EventActorRotated, EventActorRevoked, EventAssigned, EventUnassigned,
+	EventCarried, EventPruned, EventCheckpoint,
 }
 
 // Event is one line of the ledger.
@@ -70,6 +75,10 @@ type Event struct {
 	What    Kind          `json:"what,omitempty"`    // paused, resumed, of the store: the kind; empty: everything
 	Project Project       `json:"project,omitempty"` // created, opened, closed, assigned
 	Subject ActorID       `json:"subject,omitempty"` // the actor it tells of
+
+	Cut     uint64 `json:"cut,omitempty"`     // checkpoint: the newest event it seals; Digest is the chain's there
+	Carried uint64 `json:"carried,omitempty"` // checkpoint: how many rows were carried over the cut
+	Row     []byte `json:"-"`                 // carried: the row as of the cut, as the store writes it; for the verifier only
 }
 
 // ShardID returns the shard the event tells of; its Seq is zero for a job's event.

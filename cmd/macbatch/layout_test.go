@@ -22,7 +22,7 @@ var allowed = map[string]string{
 	"lease/kv/boltkv":    "lease/kv",
 	"lease/kv/kvtest":    "lease/kv",
 	"lease/kv/memkv":     "lease/kv",
-	"lease/leasetest":    "lease lease/kv lease/store",
+	"lease/leasetest":    "lease lease/kv lease/kv/memkv lease/store",
 	"lease/ledger":       "lease",
 	"lease/pipeline":     "lease lease/item lease/wire summarize transcode transcode/inventory transcribe",
 	"lease/probe/load":   "",

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -112,6 +114,36 @@ func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
 	var out problemList
 	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/verify", wait: verifyWait}, &out)
 	return out.Problems, err
+}
+
+// Prune implements lease.Control.
+func (c *Client) Prune(ctx context.Context, ids []lease.JobID) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/prune", json: pruning{ids}}, nil)
+}
+
+// Backup implements lease.Control.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	p := newPatience(ctx, answerWait)
+	defer p.end()
+	resp, err := c.do(p, request{method: http.MethodGet, path: "/v1/backup"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for buf := make([]byte, 256<<10); ; {
+		p.touch()
+		n, err := resp.Body.Read(buf)
+		p.rest() // a slow writer of these bytes is no stall
+		if _, err := w.Write(buf[:n]); err != nil {
+			return fmt.Errorf("write backup: %w", err)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return c.unreachable(p, err)
+		}
+	}
 }
 
 // Heartbeat implements lease.Control.

@@ -33,6 +33,8 @@
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
+//	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
+//	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten

@@ -125,6 +125,16 @@ func (f *fake) Verify(context.Context) ([]lease.Problem, error) {
 	return []lease.Problem{{Kind: "orphan_events", Subject: shardID.String(), Detail: "no row"}}, f.note()
 }
 
+func (f *fake) Prune(_ context.Context, ids []lease.JobID) error { return f.note(ids) }
+
+func (f *fake) Backup(_ context.Context, w io.Writer) error {
+	if err := f.note(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "an archive")
+	return err
+}
+
 func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	if f.wait != nil {
 		select {

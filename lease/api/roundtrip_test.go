@@ -91,6 +91,14 @@ var operations = []struct {
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
 	{"GET /v1/census", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Census(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
+	{"POST /v1/prune", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Prune(ctx, []lease.JobID{jobID})
+	}, []any{[]lease.JobID{jobID}}},
+	{"GET /v1/backup", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		var b strings.Builder
+		err := c.Backup(ctx, &b)
+		return b.String(), err
+	}, nil},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		if far, ok := c.(*api.Client); ok {
 			c = api.SpeakJSON(far)

@@ -54,6 +54,8 @@ var routes = append([]route{
 	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
 	{Route{"GET", "/v1/census", reader, true}, (*call).census},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
+	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
+	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
 	{Route{"PUT", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", worker, true}, (*call).putShardBlob},
@@ -103,6 +105,9 @@ type (
 	}
 	workerList struct {
 		Workers []lease.Worker `json:"workers"`
+	}
+	pruning struct {
+		Jobs []lease.JobID `json:"jobs"`
 	}
 	problemList struct {
 		Problems []lease.Problem `json:"problems"`
@@ -245,6 +250,30 @@ func (c *call) verify(r *http.Request) (any, error) {
 	}
 	list, err := c.control.Verify(r.Context())
 	return problemList{list}, err
+}
+
+func (c *call) prune(r *http.Request) (any, error) {
+	var p pruning
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Prune(r.Context(), p.Jobs)
+}
+
+// backup streams: what goes wrong behind its first bytes cuts the answer off.
+func (c *call) backup(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	c.w.Header().Set("Content-Type", "application/x-tar")
+	err := c.control.Backup(r.Context(), c.w)
+	if err != nil && c.w.status != 0 {
+		if r.Context().Err() == nil {
+			c.h.Log.Error("backup cut", "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil, err
 }
 
 func (c *call) exchange(r *http.Request) (any, error) {

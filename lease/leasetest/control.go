@@ -51,6 +51,8 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"release", testRelease},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
+		{"prune", testPrune},
+		{"backup", testBackup},
 		{"projects and actors", testRegistry},
 		{"list", testList},
 		{"list outcomes", testListOutcomes},

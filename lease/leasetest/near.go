@@ -62,6 +62,10 @@ func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl()
 
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
 
+func (n near) Prune(ctx context.Context, ids []lease.JobID) error { return n.ctl().Prune(ctx, ids) }
+
+func (n near) Backup(ctx context.Context, w io.Writer) error { return n.ctl().Backup(ctx, w) }
+
 func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	return n.ctl().Exchange(ctx, x)
 }

@@ -2,7 +2,24 @@
 // not agree, as typed problems. It repairs nothing, and it shares no code with
 // what wrote them: its rules are stated here a second time.
 //
-// The kinds of problem, whose subject is a shard, a job, a project, an actor or the ledger:
+// # Checkpoints
+//
+// A ledger that was cut begins behind its newest checkpoint's cut, with the
+// digest of the chain that the checkpoint keeps. Every shard and job that was
+// there at the cut has a carried event as its first one behind it, with the row
+// as of the cut; that row is the base on which the later events are folded. A
+// carried event of which the earlier history is still there must agree with it.
+//
+// # Memory
+//
+// Histories are folded in passes over ascending ids. A pass takes what fits, up
+// to a limit, and leaves the rest to the next: memory is bounded whatever the
+// store holds, and a store below the limit is read once. A history of a shard
+// takes about 100 bytes.
+//
+// # Problems
+//
+// Their subject is a shard, a job, a project, an actor or the ledger:
 //
 //	no_creation_event         a shard, job, project or actor without a first event
 //	two_terminal_events       a shard that ended twice
@@ -30,4 +47,8 @@
 //	shard_without_job         a shard whose job is not there
 //	successor_disagrees       a shard that supersedes others by its row or by what is noted only
 //	pause_disagrees           a kind that is paused by its row or by its events only
+//	carried_disagrees         a carried row that is not what its history says
+//	checkpoint_disagrees      a checkpoint that is not where, or does not count what, it should
+//	prune_disagrees           a pruned job that is there, or whose rows nobody is removing
+//	more_problems             how many more than the 10,000 listed there are
 package ledger

@@ -28,7 +28,9 @@ func (v *verifier) scopeEvent(ev *lease.Event) {
 	if f == nil {
 		f = &scopeFold{projects: map[lease.Project]bool{}}
 		v.scopes[name] = f
-		if ev.Kind != lease.EventProjectCreated && ev.Kind != lease.EventActorAdded {
+		if v.head.Base > 0 && ev.Kind == lease.EventCarried && ev.Prev <= v.head.Base {
+			f.n, f.last.Seq = ev.N-1, ev.Prev
+		} else if ev.Kind != lease.EventProjectCreated && ev.Kind != lease.EventActorAdded {
 			v.add("no_creation_event", name, "the first event is %q", ev.Kind)
 		}
 	}
@@ -36,7 +38,12 @@ func (v *verifier) scopeEvent(ev *lease.Event) {
 	if ev.N != f.n || ev.Prev != f.last.Seq {
 		v.add("history_gap", name, "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
 	}
+	before := f.last.Kind
 	f.last = *ev
+	if ev.Kind == lease.EventCarried {
+		v.carriedScope(name, f, ev, before == "")
+		return
+	}
 	switch off, turns := turns[ev.Kind]; {
 	case turns:
 		f.off = off
@@ -46,6 +53,33 @@ func (v *verifier) scopeEvent(ev *lease.Event) {
 		delete(f.projects, ev.Project)
 	default:
 		v.add("event_unreadable", name, "event %d (%s) is not one of a project or an actor", ev.Seq, ev.Kind)
+	}
+}
+
+// carriedScope compares a carried row with the history before it, or takes it as
+// the base.
+func (v *verifier) carriedScope(name string, f *scopeFold, ev *lease.Event, base bool) {
+	c, err := v.snap.Carried(ev)
+	if err != nil {
+		v.add("event_unreadable", name, "event %d carries a row that cannot be read: %v", ev.Seq, err)
+		return
+	}
+	n, last, off := c.Project.Events, c.Project.Last, c.Project.Closed
+	if ev.Subject != "" {
+		n, last, off = c.Actor.Events, c.Actor.Last, c.Actor.Revoked
+	}
+	if base {
+		f.off = off
+		for _, p := range c.Actor.Projects {
+			f.projects[p] = true
+		}
+	}
+	same := f.off == off && len(c.Actor.Projects) == len(f.projects)
+	for _, p := range c.Actor.Projects {
+		same = same && f.projects[p]
+	}
+	if !same || c.Sum != ev.Sum || n != ev.N || last != ev.Seq {
+		v.add("carried_disagrees", name, "event %d carries a row that is not its own, or not what the history before it says", ev.Seq)
 	}
 }
 

@@ -75,6 +75,7 @@ func decodeActor(id lease.ActorID, b []byte) (*actorRow, error) {
 
 // tellActor adds an event of an actor and saves the row it leaves.
 func (t *tx) tellActor(a actorRow, ev lease.Event) *actorRow {
+	t.carryActor(&a)
 	ev.Subject, ev.N, ev.Prev = a.ID, a.Events+1, a.Last
 	i := t.append(ev)
 	a.Events, a.Last = ev.N, t.events[i].Seq

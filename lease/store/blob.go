@@ -280,7 +280,7 @@ func (s *Store) unreferred(d lease.Digest, now time.Time) bool {
 // no report of it is to be expected. s.mu is held.
 func (s *Store) unreferredLocked(d lease.Digest, now time.Time) bool {
 	k := s.known[d]
-	return !s.planning() && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && (k == nil || !k.kept && now.Sub(k.uploaded) > blobGrace)
+	return !s.planning() && s.holds == 0 && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && (k == nil || !k.kept && now.Sub(k.uploaded) > blobGrace)
 }
 
 // forget removes a blob. s.mu is held.

@@ -18,7 +18,9 @@ const rowVersion = 2
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
 	v := d.byte()
-	if d.err == nil && (v < 1 || v > rowVersion) {
+	if d.err == nil && v > rowVersion {
+		d.fail(fmt.Errorf("%w: row version %d", ErrNewer, v))
+	} else if d.err == nil && v < 1 {
 		d.fail(fmt.Errorf("row version %d is not known", v))
 	}
 	return v
@@ -38,6 +40,7 @@ const (
 	keyActor   = 'a' // + actor id
 	keyProject = 'q' // + project
 	keyPause   = 'z' // + kind; nothing: of everything
+	keyDrop    = 'd' // + job: its rows are being removed
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -227,6 +230,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
+	first   bool   // as read: in the form of version 1
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -267,10 +271,19 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	return e.b, fixed
 }
 
-func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+// decodeJobMarks reads the first part alone, as a carried event keeps it.
+func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 	d := decoder{b: b}
+	j, _ := d.jobMarks(id)
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("job %v: row damaged: %w", id, err)
+	}
+	return j, nil
+}
+
+func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{}
+	j = &jobRow{first: d.err == nil && v < 2}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
@@ -283,6 +296,12 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 			j.Pause.Job = id
 		}
 	}
+	return j, v
+}
+
+func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+	d := decoder{b: b}
+	j, v := d.jobMarks(id)
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -348,6 +367,14 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
 	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		e.uint(ev.Cut)
+		e.uint(ev.Carried)
+	case lease.EventCarried:
+		e.string(string(ev.Row))
+		e.string(string(ev.What))
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
 	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
@@ -394,6 +421,11 @@ func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
 	ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
 	ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
 	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		ev.Cut, ev.Carried = in.uint(), in.uint()
+	case lease.EventCarried:
+		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
+		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
 	case lease.EventPaused, lease.EventResumed:
 		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
@@ -419,8 +451,18 @@ type head struct {
 	Epoch   uint32
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
-	Events  uint32 // how many events tell of the store itself
-	Last    uint64 // sequence of the newest of them
+
+	Events uint32 // how many events tell of the store itself
+	Last   uint64 // sequence of the newest of them
+
+	Seal      uint64       // sequence of the newest checkpoint; 0: none
+	Base      uint64       // the newest event that it sealed; the ledger begins behind it
+	BaseChain lease.Digest // the chain's digest there
+
+	Want     bool         // the ledger is to be cut again
+	Cut      uint64       // of the checkpoint in the making; 0: there is none
+	CutChain lease.Digest // the chain's digest there
+	Carried  uint64       // rows carried over it so far
 }
 
 func encodeHead(h *head) []byte {
@@ -434,6 +476,13 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Job))
 	e.uint(uint64(h.Events))
 	e.uint(h.Last)
+	e.uint(h.Seal)
+	e.uint(h.Base)
+	e.digest(h.BaseChain)
+	e.bool(h.Want)
+	e.uint(h.Cut)
+	e.digest(h.CutChain)
+	e.uint(h.Carried)
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
@@ -444,9 +493,10 @@ func decodeHead(b []byte) (h head, err error) {
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
-	h.Events, h.Last = 1, 1 // that it was created
-	if v >= 2 {
+	if h.Events, h.Last = 1, 1; v >= 2 { // before, a store had its creation only
 		h.Events, h.Last = d.uint32(), d.uint()
+		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
+		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
 	}
 	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))

@@ -22,6 +22,7 @@
 //	a actor               an actor: role, SHA-256 of its token, projects
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
+//	d job                 the job was pruned, and its shards are being removed
 //	z kind                a pause of the kind; without one, of everything
 //
 // # Rows
@@ -67,6 +68,23 @@
 // first 256 shards, of the first 4 MiB, are added by the commit that adds the job, the
 // rest in pages, each with the mark of where the next one begins. Nothing of the
 // job is granted before it is whole.
+//
+// # Retention
+//
+// A pruned job's row goes with one commit, behind a pruned event, and leaves a mark
+// (d). Then, in pages: the shards, the entries that point to them, their results,
+// unless a shard of another job reuses one: that stays for as long as it does. At
+// last the marks go, and the ledger is cut.
+//
+// A cut is made at the newest commit: its sequence and the chain's digest there are
+// kept in the head. Every row that was last told of before it is carried over it by
+// an event that holds the row as of the cut, in pages, or before it changes if
+// that comes first. A checkpoint seals the cut: the ledger begins behind it from
+// then on, and what lies before is removed, in pages. Each commit leaves a store
+// that verifies and that the next start goes on from.
+//
+// Ids do not come back: the head keeps the newest of the epoch. A restored store,
+// and one that learns that it is the older copy of another, raises its epoch.
 //
 // # In memory
 //

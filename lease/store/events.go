@@ -100,7 +100,7 @@ func begun(r kv.Reader, j *jobRow) (uint64, error) {
 		if err != nil || ev == nil || ev.ShardID() != (lease.ShardID{Job: j.ID}) {
 			return seq, err
 		}
-		if ev.Prev == 0 {
+		if ev.Prev == 0 || ev.Kind == lease.EventCarried {
 			return seq, nil
 		}
 		seq = ev.Prev
@@ -131,6 +131,7 @@ func ledgerFrom(r kv.Reader, j *jobRow, from uint64, limit int) (out []lease.Eve
 					err = fmt.Errorf("ledger event %d: damaged: %w", seq, err)
 					return false
 				}
+				ev.Row = nil // the verifier's
 				out, foreign = append(out, ev), 0
 			}
 		}
@@ -195,8 +196,11 @@ func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []leas
 		if found == nil || found.ShardID() != id {
 			return nil, fmt.Errorf("shard %v: its event %d is missing", id, seq)
 		}
+		found.Row = nil // the verifier's
 		out = append(out, *found)
-		seq = found.Prev
+		if seq = found.Prev; found.Kind == lease.EventCarried {
+			break // what came before it may be gone
+		}
 	}
 	slices.Reverse(out)
 	return out[:min(limit, len(out))], nil

@@ -86,16 +86,30 @@ func (s *Store) initialise() error {
 // schemaVersion is the store's layout as a whole.
 const schemaVersion = 1
 
+// ErrNewer is returned for a store that a newer version of macbatch wrote.
+var ErrNewer = errors.New("the store was written by a newer version of macbatch")
+
+func checkIdentity(id []byte) error {
+	switch {
+	case len(id) > 0 && id[0] > schemaVersion:
+		return fmt.Errorf("%w: its schema is %d, this one knows %d", ErrNewer, id[0], schemaVersion)
+	case len(id) != 49 || id[0] == 0:
+		return errors.New("the store is damaged: its identity cannot be read")
+	}
+	return nil
+}
+
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
 	s.index, s.paging, s.beat = newIndex(s.present), nil, now
+	s.drops, s.dropper, s.carrier, s.trimmed = nil, dropper{}, carrier{}, 0
 	before := s.known
 	s.known = map[lease.Digest]*known{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
-		if len(id) != 49 || id[0] != schemaVersion {
-			return errors.New("the store was written by a newer version of macbatch, or is damaged")
+		if err := checkIdentity(id); err != nil {
+			return err
 		}
 		copy(s.id[:], id[1:])
 		s.secret = append([]byte(nil), id[17:]...)
@@ -110,7 +124,15 @@ func (s *Store) load() error {
 		if err := s.loadPauses(r, now); err != nil {
 			return err
 		}
-		return s.loadRows(r, now)
+		dropped := map[lease.JobID]bool{}
+		scan(r, []byte{keyDrop}, func(k, _ []byte) bool {
+			if len(k) == 9 {
+				s.drops = append(s.drops, lease.JobID(decodeKey(k)))
+				dropped[s.drops[len(s.drops)-1]] = true
+			}
+			return true
+		})
+		return s.loadRows(r, now, dropped)
 	})
 	if err != nil {
 		return err
@@ -120,7 +142,7 @@ func (s *Store) load() error {
 
 // loadRows fills the index. Every open lease gets one full term: while the
 // control plane was away nobody could renew.
-func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
+func (s *Store) loadRows(r kv.Reader, now time.Time, dropped map[lease.JobID]bool) (err error) {
 	jobs := map[lease.JobID]*jobRow{}
 	scan(r, []byte{keyJob}, func(k, v []byte) bool {
 		var j *jobRow
@@ -161,6 +183,9 @@ func (s *Store) loadRows(r kv.Reader, now time.Time) (err error) {
 	}
 	scan(r, []byte{keyShard}, func(k, v []byte) bool {
 		id := shardOfKey(k)
+		if dropped[id.Job] {
+			return true
+		}
 		*row = lease.Shard{}
 		if err = readShard(row, id, v, names); err != nil {
 			return false

@@ -212,7 +212,7 @@ func (c *control) Verify(context.Context) (problems []lease.Problem, err error) 
 		return nil, err
 	}
 	err = c.view(func(r kv.Reader) (err error) {
-		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs})
+		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs}, ledger.Limit)
 		return err
 	})
 	return problems, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -494,5 +495,58 @@ func TestFullDiskChangesNoScope(t *testing.T) {
 	}
 	if ps, err := ctl.Projects(t.Context()); err != nil || len(ps) != 1 {
 		t.Errorf("Projects = %+v, %v, want the default one alone", ps, err)
+	}
+}
+
+// A cut of the ledger carries projects and actors, also those that change while it
+// is being made; what came before is gone, and verify goes on from there.
+func TestCutCarriesScope(t *testing.T) {
+	f, ctl := open(t)
+	id := project(t, ctl, "films")
+	add(t, ctl, "ann", lease.Reader, "films")
+	add(t, ctl, "still", lease.Reader, "films")
+	w := leasetest.NewWorker(t, ctl, "w")
+	for _, g := range w.Claim(9) {
+		w.Report(leasetest.Done(g, "x"))
+	}
+	var hammers sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	for range 4 {
+		hammers.Go(func() {
+			for ctx.Err() == nil {
+				_ = ctl.Unassign(ctx, "ann", "films")
+				_ = ctl.CloseProject(ctx, "films")
+				_ = ctl.Assign(ctx, "ann", "films")
+				_ = ctl.OpenProject(ctx, "films") // only that they change something counts
+			}
+		})
+	}
+	if err := ctl.Prune(t.Context(), []lease.JobID{id}); err != nil {
+		t.Fatal(err)
+	}
+	first := func() uint64 {
+		events, err := ctl.Events(t.Context(), lease.ShardID{}, 0, 1)
+		if err != nil || len(events) != 1 {
+			t.Fatalf("events = %v, %v", events, err)
+		}
+		return events[0].Seq
+	}
+	for i := 0; first() == 1; i++ {
+		if i > 100_000 {
+			t.Fatal("the ledger is not cut")
+		}
+	}
+	stop()
+	hammers.Wait()
+	if err := errors.Join(ctl.Assign(t.Context(), "ann", "films"), ctl.OpenProject(t.Context(), "films")); err != nil {
+		t.Fatal(err)
+	}
+	f.Restart(t)
+	who, err := ctl.Actors(t.Context())
+	if err != nil || len(who) != 2 || len(who[0].Projects) != 1 || len(who[1].Projects) != 1 {
+		t.Fatalf("actors = %+v, %v, want both in films", who, err)
+	}
+	if problems, err := ctl.Verify(t.Context()); err != nil || len(problems) > 0 {
+		t.Errorf("verify = %v, %v", problems, err)
 	}
 }

@@ -172,6 +172,7 @@ func decodeProject(name lease.Project, b []byte) (*lease.Scope, error) {
 
 // tellProject adds an event of a project and saves the row it leaves.
 func (t *tx) tellProject(p lease.Scope, ev lease.Event) {
+	t.carryProject(&p)
 	ev.Project, ev.N, ev.Prev = p.Project, p.Events+1, p.Last
 	i := t.append(ev)
 	p.Events, p.Last = ev.N, t.events[i].Seq

@@ -40,6 +40,7 @@ type world struct {
 	told    bool // the sound came since the store was opened
 	workers []*player
 	jobs    map[lease.JobID]bool // whether its cancel was acknowledged
+	pruned  map[lease.JobID]bool
 	ends    map[lease.ShardID]lease.State
 	open    map[lease.ShardID]*holding // the newest grant known to anybody
 	paused  map[lease.Target]uint64    // without an end: the newest event after its pause was acknowledged
@@ -81,7 +82,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "prune", "checkpoint", "carried"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -91,7 +92,7 @@ func TestLives(t *testing.T) {
 func live(t *testing.T, seed uint64, total map[string]int) {
 	w := &world{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
-		jobs: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
+		jobs: map[lease.JobID]bool{}, pruned: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
 		open: map[lease.ShardID]*holding{}, paused: map[lease.Target]uint64{}, count: total,
 	}
 	w.faults.Store(seed%2 == 1)
@@ -210,8 +211,10 @@ func (w *world) act() {
 		w.release(p)
 	case n < 77:
 		w.beat(p)
-	case n < 79:
+	case n < 78:
 		w.cancel()
+	case n < 80:
+		w.prune()
 	case n < 81:
 		w.retry()
 	case n < 83:
@@ -468,6 +471,13 @@ func (w *world) replay(p *player) {
 
 // deliver sends a report and compares the verdict with what the row demands.
 func (w *world) deliver(p *player, rep lease.Report) {
+	if w.pruned[rep.Shard.Job] {
+		out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Reports: []lease.Report{rep}})
+		if !w.failed("report", err) && out.Verdicts[0].Verdict != lease.Denied {
+			w.Fatalf("report on %v of a pruned job: verdict %s, want %s", rep.Shard, out.Verdicts[0].Verdict, lease.Denied)
+		}
+		return
+	}
 	row := w.row(rep.Shard)
 	job, err := w.ctl().Job(w.Context(), rep.Shard.Job)
 	if w.failed("job", err) {
@@ -602,6 +612,39 @@ func (w *world) cancel() {
 	}
 }
 
+// prune drops some of the jobs that have ended; reports on them are denied from now on.
+func (w *world) prune() {
+	var ids []lease.JobID
+	for id := range w.jobs {
+		job, err := w.ctl().Job(w.Context(), id)
+		if w.failed("job", err) {
+			return
+		}
+		if job.State.Terminal() && job.Shards.Open() == 0 && job.Plans == 0 && w.rnd.IntN(3) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	if w.failed("prune", w.ctl().Prune(w.Context(), ids)) && len(ids) > 0 {
+		if _, err := w.ctl().Job(w.Context(), ids[0]); !errors.Is(err, lease.ErrNotFound) {
+			w.failed("job", err)
+			return
+		}
+	}
+	w.count["prune"]++
+	for _, id := range ids {
+		delete(w.jobs, id)
+		w.pruned[id] = true
+	}
+	for _, p := range w.workers {
+		for id, h := range p.held {
+			if w.pruned[id.Job] {
+				h.over = true
+				delete(p.held, id)
+			}
+		}
+	}
+}
+
 // canceled is what the store says: a cancel of unknown outcome may have been recorded.
 func (w *world) canceled(id lease.JobID) bool {
 	job, err := w.ctl().Job(w.Context(), id)
@@ -611,7 +654,7 @@ func (w *world) canceled(id lease.JobID) bool {
 // verify holds rows against the ledger, and ends against what they were.
 func (w *world) verify() {
 	w.Helper()
-	problems, err := store.Check(w.db.Reopen(), w.blobs)
+	problems, err := store.CheckWithin(w.db.Reopen(), w.blobs, 2+w.rnd.IntN(200))
 	if err != nil {
 		w.Fatalf("verify: %v", err)
 	}
@@ -619,9 +662,12 @@ func (w *world) verify() {
 		w.Errorf("verify: %s %s: %s", p.Kind, p.Subject, p.Detail)
 	}
 	for id := range w.jobs {
-		shards, err := w.ctl().Shards(w.Context(), id, 0, 200, false)
-		if err != nil {
+		shards, err := w.ctl().Shards(w.Context(), id, 0, 200, true)
+		if errors.Is(err, lease.ErrUnknownOutcome) || errors.Is(err, kv.ErrUnknownOutcome) {
 			break // the store is broken; the next one tells
+		}
+		if err != nil {
+			w.Fatalf("shards: %v", err)
 		}
 		for i := range shards {
 			sh := &shards[i]
@@ -720,6 +766,21 @@ func (w *world) settled() bool {
 
 // tally looks at what is left when all has ended.
 func (w *world) tally() {
+	for after := uint64(0); ; {
+		events, err := w.ctl().Events(w.Context(), lease.ShardID{}, after, 1000)
+		if err != nil {
+			w.Fatalf("events: %v", err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			if ev.Kind == lease.EventCarried || ev.Kind == lease.EventCheckpoint {
+				w.count[string(ev.Kind)]++
+			}
+		}
+	}
 	for id := range w.jobs {
 		rows, err := w.ctl().Shards(w.Context(), id, 0, 1000, false)
 		if err != nil {

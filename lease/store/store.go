@@ -92,6 +92,14 @@ type Store struct {
 	unused  []lease.Digest // blobs to look at once no plan is paging
 	rest    bool           // no page before the next command or tick: the last one could not be written or read
 	beat    time.Time      // when the writer last looked at the clock
+	drops   []lease.JobID  // pruned jobs whose rows are still there
+	holds   int            // readers of all blobs: meanwhile none is removed
+
+	carrier  carrier // the writer's only, as are those that follow
+	dropper  dropper
+	sweeper  sweeper // but what it adds, under mu
+	trimmed  uint64  // up to which event the ledger is known to hold no more records
+	relieved bool    // the engine's reserve was given up
 }
 
 // token proves that its bearer was granted a shard under a fence. It is derived,

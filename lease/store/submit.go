@@ -204,7 +204,7 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 	if err := c.may(lease.Submitter); err != nil {
 		return err
 	}
-	return c.s.do(ctx, func(t *tx) error {
+	return c.s.doFreeing(ctx, func(t *tx) error {
 		j, err := t.seen(c.actor, id)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ type group struct {
 	head   head
 	record encoder // the events
 	first  uint64  // sequence of the first of them
+	trim   uint64  // ledger records before it go
 }
 
 func newGroup(w kv.Writer, h head) *group {
@@ -37,6 +38,11 @@ func (g *group) flush() error {
 		g.head.Chain = chain(g.head.Chain, g.first, g.record.b)
 		record := append(g.record.b, g.head.Chain[:]...)
 		if err := g.w.Append(g.first, record); err != nil {
+			return err
+		}
+	}
+	if g.trim > 0 {
+		if err := g.w.Trim(g.trim); err != nil {
 			return err
 		}
 	}
@@ -74,6 +80,7 @@ type tx struct {
 	writes map[string][]byte
 	events []lease.Event
 	gone   []lease.Digest // blobs that no open shard needs any longer
+	fault  error          // of the store itself: the command must not be sealed
 	unused []*shardTx     // zero, for newShard
 }
 
@@ -93,7 +100,7 @@ func (g *group) begin(s *Store, now time.Time) *tx {
 			marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
 		}
 	}
-	t.s, t.g, t.now, t.head, t.gone = s, g, now, g.head, nil
+	t.s, t.g, t.now, t.head, t.gone, t.fault = s, g, now, g.head, nil, nil
 	return t
 }
 
@@ -207,6 +214,8 @@ func (t *tx) step(sh *shardTx, c lease.Command) error {
 		return err
 	}
 	was := sh.State
+	t.carry(sh)
+	next.Events, next.Last = sh.Events, sh.Last
 	sh.Shard = next
 	for _, ev := range events {
 		ev.Job, ev.Shard = sh.ID.Job, sh.ID.Seq
@@ -240,6 +249,7 @@ func (t *tx) append(ev lease.Event) int {
 
 // tell adds an event of the job itself.
 func (t *tx) tell(j *jobRow, ev lease.Event) {
+	t.carryJob(j)
 	ev.Job, ev.N, ev.Prev = j.ID, j.Events+1, j.Last
 	i := t.append(ev)
 	j.Events, j.Last = ev.N, t.events[i].Seq
@@ -308,6 +318,7 @@ func (t *tx) depend(sh, on *shardTx) error {
 
 // seal encodes what changed into the group. After it the command is part of the commit.
 func (t *tx) seal() {
+	t.renew()
 	for _, sh := range t.dirty {
 		// Key and row in one piece, as they are summed.
 		b := appendShard(append(make([]byte, 0, shardBytes(&sh.Shard)), shardKey(keyShard, sh.ID)...), &sh.Shard)
@@ -330,6 +341,25 @@ func (t *tx) seal() {
 		encodeEvent(&t.g.record, &t.events[i])
 	}
 	t.g.head = t.head
+}
+
+// renew tells the rows of jobs that are written in this version's form for the
+// first time without an event of their own: their sums were of the former one.
+func (t *tx) renew() {
+	for id := range t.marked {
+		j := t.jobs[id]
+		if !j.first || j.Last > t.g.head.Seq {
+			continue
+		}
+		j.first = false
+		i := t.append(lease.Event{Kind: lease.EventCarried, Job: id, N: j.Events + 1, Prev: j.Last})
+		j.Events, j.Last = t.events[i].N, t.events[i].Seq
+		row, fixed := encodeJob(j)
+		t.events[i].Row = row[:fixed]
+		if t.head.Cut > 0 {
+			t.head.Carried++
+		}
+	}
 }
 
 // wrote reports whether the command changes anything.
