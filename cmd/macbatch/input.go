@@ -131,7 +131,7 @@ func globbed(args []string) (paths []string, err error) {
 // addFile adds what is in a file: its lines, or itself.
 func (c *command) addFile(w *item.Writer, path string) error {
 	if path == "-" {
-		return w.Copy("standard input", c.stdin)
+		return copyLines(w, "standard input", ".", c.stdin)
 	}
 	fi, err := os.Stat(path)
 	switch {
@@ -152,7 +152,7 @@ func (c *command) addFile(w *item.Writer, path string) error {
 	}
 	defer f.Close()
 	if slices.Contains([]string{".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(path))) {
-		return w.Copy(path, f)
+		return copyLines(w, path, filepath.Dir(path), f)
 	}
 	if fi.Size() > maxFile {
 		w.Fault(path, fmt.Sprintf("%d bytes are too large an item; at most %d", fi.Size(), maxFile))
@@ -170,6 +170,61 @@ func (c *command) addFile(w *item.Writer, path string) error {
 	return w.Add(path, line)
 }
 
+// copyLines adds the lines of a file. Images and documents that they name by path
+// are put into them: such as lie in the file's own folder, or below.
+func copyLines(w *item.Writer, name, dir string, r io.Reader) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("folder of %q: %w", name, err)
+	}
+	defer root.Close()
+	w.Inline = func(it *item.Item) ([]byte, error) {
+		for _, field := range []string{"image", "document"} {
+			if path := it.File(field); path != "" && !it.Batch() {
+				return inline(root, it, field, path)
+			}
+		}
+		return nil, nil
+	}
+	defer func() { w.Inline = nil }()
+	return w.Copy(name, r)
+}
+
+func inline(root *os.Root, it *item.Item, field, path string) ([]byte, error) {
+	if strings.Contains(path, "://") {
+		return nil, fmt.Errorf("%s must be a data URL or a file here, and is an address", field)
+	}
+	f, err := root.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %s", field, path, reasonOf(err))
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxFile {
+		return nil, fmt.Errorf("%s %q: no file, or one over %d bytes", field, path, maxFile)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %s", field, path, reasonOf(err))
+	}
+	kind := mediaType(b)
+	if kind == "" {
+		return nil, fmt.Errorf("%s %q: neither an image nor a PDF file", field, path)
+	}
+	return it.With(field, kind, b)
+}
+
+// mediaType is what an image or a document is; "" for something else.
+func mediaType(b []byte) string {
+	kind := ocr.Sniff(b)
+	if kind == "" {
+		return ""
+	}
+	if kind == ocr.TIFF { // which the library does not know
+		return "image/tiff"
+	}
+	return http.DetectContentType(b)
+}
+
 // lineOf makes an item of a text, an image or a document. Its custom_id is the
 // path as it was given.
 func lineOf(path string, b []byte) (line []byte, fault string) {
@@ -178,13 +233,9 @@ func lineOf(path string, b []byte) (line []byte, fault string) {
 		id = "percent:" + url.PathEscape(id)
 	}
 	var err error
-	switch kind := ocr.Sniff(b); {
-	case kind == ocr.PDF:
-		line, err = item.OfData(id, "application/pdf", b)
-	case kind == ocr.TIFF:
-		line, err = item.OfData(id, "image/tiff", b)
+	switch kind := mediaType(b); {
 	case kind != "":
-		line, err = item.OfData(id, http.DetectContentType(b), b)
+		line, err = item.OfData(id, kind, b)
 	default:
 		b = bytes.TrimPrefix(b, []byte("\ufeff"))
 		if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {

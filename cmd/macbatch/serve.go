@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -82,8 +83,14 @@ func describeOffer(o lease.Offer) string {
 		kinds[i] = string(k)
 	}
 	s := strings.Join(kinds, " ")
-	if len(o.Models) > 0 {
-		s += "; models " + strings.Join(o.Models, " ")
+	var models []string // without what narrows one down
+	for _, m := range o.Models {
+		if name, _, _ := strings.Cut(m, "#"); !slices.Contains(models, name) && (!strings.Contains(name, "@") || !slices.Contains(models, name[:strings.Index(name, "@")])) {
+			models = append(models, name)
+		}
+	}
+	if len(models) > 0 {
+		s += "; models " + strings.Join(models, " ")
 	}
 	if len(o.Roots) > 0 {
 		s += "; roots " + strings.Join(o.Roots, " ")

@@ -38,7 +38,7 @@ func hang(t *testing.T, wait time.Duration, h http.HandlerFunc) model.Runtime {
 func answers(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		_, _ = fmt.Fprint(w, body)
 	}
 }
 
@@ -71,11 +71,11 @@ func TestGenerateFaults(t *testing.T) {
 		"overflow":                  {answers(400, `{"error":"the input length exceeds the context length"}`), model.ErrOverflow},
 		"overflow, older words":     {answers(400, `{"error":"input length exceeds maximum context length"}`), model.ErrOverflow},
 		"a line without an end": {func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `{"response":"`, strings.Repeat("x", maxLine+1))
+			_, _ = fmt.Fprint(w, `{"response":"`, strings.Repeat("x", maxLine+1))
 		}, model.ErrBadAnswer},
 		"an answer without an end": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 20 {
-				fmt.Fprintf(w, `{"response":"%s"}`+"\n", strings.Repeat("x", 1<<20))
+				_, _ = fmt.Fprintf(w, `{"response":"%s"}`+"\n", strings.Repeat("x", 1<<20))
 			}
 		}, model.ErrTruncated},
 	} {
@@ -87,7 +87,7 @@ func TestGenerateFaults(t *testing.T) {
 
 func TestHungRunner(t *testing.T) {
 	r := hang(t, 200*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, `{"model":"m","response":" A","done":false}`+"\n")
+		_, _ = fmt.Fprint(w, `{"model":"m","response":" A","done":false}`+"\n")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
