@@ -56,7 +56,7 @@ func TestRetryAfter(t *testing.T) {
 			began := time.Now()
 			var mu sync.Mutex
 			var at []time.Duration
-			e, body := bubble(t, Options{}, func(*http.Request) (*http.Response, error) {
+			e, body := bubble(t, Options{Parallel: 4}, func(*http.Request) (*http.Response, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				at = append(at, time.Since(began))
@@ -89,6 +89,29 @@ func TestRetryAfter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestParallel: a server gets as many requests at a time as it is said to take.
+func TestParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		e, body := bubble(t, Options{Parallel: 2}, func(*http.Request) (*http.Response, error) {
+			time.Sleep(10 * time.Second)
+			return reply(200, "", `{"text":"a"}`), nil
+		})
+		var calls sync.WaitGroup
+		for range 6 {
+			calls.Go(func() {
+				if _, err := e.ask(t.Context(), body, 1000, nil, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("six requests took %v, want two at a time", took)
+		}
+	})
 }
 
 // TestLongRest: a rest too long to be waited out is told, with its length, and

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -301,6 +302,32 @@ func TestLostAnswers(t *testing.T) {
 			if err == nil || errors.As(err, &unknown) != paid || errors.As(err, &busy) || len(s.seen()) != 1 {
 				t.Errorf("%s, paid %t: %v after %d calls", name, paid, err, len(s.seen()))
 			}
+		}
+	}
+}
+
+// TestEndlessAnswer: an answer has a limit, whatever its status.
+func TestEndlessAnswer(t *testing.T) {
+	for _, code := range []int{200, 500} {
+		var sent atomic.Int64
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) {
+			w.WriteHeader(code)
+			for b := bytes.Repeat([]byte("["), 1<<20); ; {
+				n, err := w.Write(b)
+				if sent.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		})
+		e := open(t, Options{URL: s.URL})
+		body := e.blank("en")
+		body.from = strings.NewReader("")
+		if b, err := e.ask(t.Context(), body, 1000, nil, false); err == nil || len(err.Error()) > 1000 || b != nil {
+			t.Errorf("%d: ask = %.100q, %.200v", code, b, err)
+		}
+		s.Close() // waits for the handler: the connection was closed
+		if n := sent.Load(); n > answerMax+64<<20 {
+			t.Errorf("%d: %d bytes were taken", code, n)
 		}
 	}
 }
