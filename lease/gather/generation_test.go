@@ -19,7 +19,7 @@ func TestGenerations(t *testing.T) {
 	whole := append([]lease.Shard(nil), c.rows[jobA]...)
 	fail(c, jobA, "a.mp4", pipeline.Transcribe)
 	c.rows[jobA][4].State, c.rows[jobA][4].Class = lease.Failed, lease.Dependency
-	g, err := New(c, job, out)
+	g, err := New(c, job, out, usual)
 	if err != nil {
 		t.Fatal(err)
 	}
