@@ -96,7 +96,7 @@ func TestParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		e, body := bubble(t, Options{Parallel: 2}, func(*http.Request) (*http.Response, error) {
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			return reply(200, "", `{"text":"a"}`), nil
 		})
 		var calls sync.WaitGroup
@@ -129,7 +129,7 @@ func TestLongRest(t *testing.T) {
 			if !errors.As(err, &busy) || busy.After != want || n != 1 {
 				t.Fatalf("ask = %v (%v) after %d calls, want %v and one call", err, busy.After, n, want)
 			}
-			time.Sleep(30 * time.Second)
+			<-time.After(30 * time.Second)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestBackOff(t *testing.T) {
 			t.Fatalf("calls at %s, want %s", got, want)
 		}
 		e.gate.good()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		e.gate.rest(0, err)
 		if left, _ := e.gate.left(); left != restLeast {
 			t.Fatalf("the rest after a good answer is %v", left)

@@ -149,7 +149,7 @@ func TestNoSuccess(t *testing.T) {
 		"beyond the sound":  `{"text":"Thanks.","segments":[{"start":70,"end":75,"text":"Thanks."}]}`,
 		"half of the sound": `{"duration":2.5,"text":"Hello","segments":[{"start":0,"end":1,"text":"Hello"}]}`,
 	} {
-		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, body) })
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", body) })
 		got, err := open(t, Options{URL: s.URL}).Transcribe(t.Context(), request(t, 5000))
 		if err == nil {
 			t.Errorf("%s: Transcribe = %+v, want an error", name, got)
@@ -163,7 +163,7 @@ func TestNoSuccess(t *testing.T) {
 
 // TestSick: empty answers are failures of each attempt, and three give the server a rest.
 func TestSick(t *testing.T) {
-	s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, `{"text":""}`) })
+	s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", `{"text":""}`) })
 	e := open(t, Options{URL: s.URL})
 	r := request(t, 5000)
 	var busy *transcribe.BusyError
@@ -196,7 +196,7 @@ func TestForms(t *testing.T) {
 		"backwards and disordered":    {`{"segments":[{"start":12,"end":11,"text":"b"},{"start":1,"end":2,"text":"a"}]}`, "1000-2000 a; 12000-12000 b", transcribe.Repaired},
 		"absurd times":                {`{"segments":[{"start":1,"end":2,"text":"a"},{"start":1e300,"end":-1e300,"text":"b"}]}`, "1000-2000 a", transcribe.BeyondEnd},
 	} {
-		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, c.body) })
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", c.body) })
 		got, err := open(t, Options{URL: s.URL}).Transcribe(t.Context(), request(t, 20_000))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -263,7 +263,7 @@ func TestRefusals(t *testing.T) {
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.Header().Set("Retry-After", "3600")
 				w.WriteHeader(c.code)
-				fmt.Fprint(w, c.body)
+				say(w, "%s", c.body)
 			})
 			_, err := open(t, Options{URL: s.URL, Key: "k3y", Paid: paid}).Transcribe(t.Context(), request(t, 5000))
 			want := c.free
@@ -290,7 +290,7 @@ func TestLostAnswers(t *testing.T) {
 		"dropped": func(_ int, w http.ResponseWriter, _ call) { drop(w) },
 		"broken off": func(_ int, w http.ResponseWriter, _ call) {
 			w.Header().Set("Content-Length", "1000")
-			fmt.Fprint(w, `{"text":"Hello`)
+			say(w, "%s", `{"text":"Hello`)
 			panic(http.ErrAbortHandler)
 		},
 	} {
@@ -393,7 +393,7 @@ func TestCaps(t *testing.T) {
 			}
 			quiet = !loud
 		}
-		fmt.Fprintf(w, `{"text":"x","segments":[%s]}`, strings.Join(segs, ","))
+		say(w, `{"text":"x","segments":[%s]}`, strings.Join(segs, ","))
 	}
 	const mib25 = 25 << 20
 	for _, c := range []struct {
