@@ -142,6 +142,11 @@ func TestTranscript(t *testing.T) {
 		"ends before begin":  func(r *transcribe.Transcript) { r.Segments[0].EndMS = 50 },
 		"beyond the end":     func(r *transcribe.Transcript) { r.Segments[0].EndMS = 50_000 },
 		"empty text":         func(r *transcribe.Transcript) { r.Segments[0].Text = " " },
+		"half the sound":     func(r *transcribe.Transcript) { r.DurationMS = 2500 },
+		"doubts unannounced": func(r *transcribe.Transcript) { r.Doubts = []transcribe.Doubt{{Kind: transcribe.Gap, ToMS: 9}} },
+		"doubts beyond the end": func(r *transcribe.Transcript) {
+			r.Doubts, r.Flags = []transcribe.Doubt{{Kind: transcribe.Gap, ToMS: 9000}}, []string{transcribe.Suspicious}
+		},
 		"silent unannounced": func(r *transcribe.Transcript) { r.Segments = []transcribe.Segment{} },
 	} {
 		res := good()

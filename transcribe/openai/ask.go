@@ -17,17 +17,23 @@ import (
 )
 
 const (
-	answerMax = 64 << 20
+	answerMax = 16 << 20
 	tries     = 6 // rests waited out within a call
 )
 
-// ask sends a request until the server did not send it away, and returns the
+// ask waits for its turn and sends a request until the server did not send it away, and returns the
 // answer's bytes. A server that rests is waited for; paid says that an earlier piece of
 // the same sound has cost money already.
 func (e *engine) ask(ctx context.Context, body *form, ms int64, sure func(context.Context) error, paid bool) ([]byte, error) {
 	most := waitHere
 	if paid {
 		most = waitPaid
+	}
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	for n := 1; ; n++ {
 		if err := e.gate.wait(ctx, e.Rand, most); err != nil {

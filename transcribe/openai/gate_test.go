@@ -56,7 +56,7 @@ func TestRetryAfter(t *testing.T) {
 			began := time.Now()
 			var mu sync.Mutex
 			var at []time.Duration
-			e, body := bubble(t, Options{}, func(*http.Request) (*http.Response, error) {
+			e, body := bubble(t, Options{Parallel: 4}, func(*http.Request) (*http.Response, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				at = append(at, time.Since(began))
@@ -91,6 +91,29 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// TestParallel: a server gets as many requests at a time as it is said to take.
+func TestParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		e, body := bubble(t, Options{Parallel: 2}, func(*http.Request) (*http.Response, error) {
+			<-time.After(10 * time.Second)
+			return reply(200, "", `{"text":"a"}`), nil
+		})
+		var calls sync.WaitGroup
+		for range 6 {
+			calls.Go(func() {
+				if _, err := e.ask(t.Context(), body, 1000, nil, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("six requests took %v, want two at a time", took)
+		}
+	})
+}
+
 // TestLongRest: a rest too long to be waited out is told, with its length, and
 // the calls after it do not disturb the server.
 func TestLongRest(t *testing.T) {
@@ -106,7 +129,7 @@ func TestLongRest(t *testing.T) {
 			if !errors.As(err, &busy) || busy.After != want || n != 1 {
 				t.Fatalf("ask = %v (%v) after %d calls, want %v and one call", err, busy.After, n, want)
 			}
-			time.Sleep(30 * time.Second)
+			<-time.After(30 * time.Second)
 		}
 	})
 }
@@ -137,7 +160,7 @@ func TestBackOff(t *testing.T) {
 			t.Fatalf("calls at %s, want %s", got, want)
 		}
 		e.gate.good()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		e.gate.rest(0, err)
 		if left, _ := e.gate.left(); left != restLeast {
 			t.Fatalf("the rest after a good answer is %v", left)

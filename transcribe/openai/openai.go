@@ -53,6 +53,7 @@ type engine struct {
 	info     transcribe.Info
 	gate     gate
 	limits   transcribe.Limits
+	slots    chan struct{} // as many as there may be requests
 }
 
 // New returns a server as an engine. It does not contact it.
@@ -83,7 +84,7 @@ func New(o Options) (transcribe.Transcriber, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Int64N
 	}
-	e := &engine{Options: o, endpoint: u, http: *o.HTTP, flac: !local, limits: transcribe.UsualLimits}
+	e := &engine{Options: o, endpoint: u, http: *o.HTTP, flac: !local, limits: transcribe.UsualLimits, slots: make(chan struct{}, o.Parallel)}
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	// Who serves a model is part of what it is: its digest nobody tells.
 	e.info = transcribe.Info{Engine: "openai", EngineVersion: u.Host, Model: o.Model}

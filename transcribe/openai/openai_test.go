@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestNoSuccess(t *testing.T) {
 		"beyond the sound":  `{"text":"Thanks.","segments":[{"start":70,"end":75,"text":"Thanks."}]}`,
 		"half of the sound": `{"duration":2.5,"text":"Hello","segments":[{"start":0,"end":1,"text":"Hello"}]}`,
 	} {
-		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, body) })
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", body) })
 		got, err := open(t, Options{URL: s.URL}).Transcribe(t.Context(), request(t, 5000))
 		if err == nil {
 			t.Errorf("%s: Transcribe = %+v, want an error", name, got)
@@ -162,7 +163,7 @@ func TestNoSuccess(t *testing.T) {
 
 // TestSick: empty answers are failures of each attempt, and three give the server a rest.
 func TestSick(t *testing.T) {
-	s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, `{"text":""}`) })
+	s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", `{"text":""}`) })
 	e := open(t, Options{URL: s.URL})
 	r := request(t, 5000)
 	var busy *transcribe.BusyError
@@ -195,7 +196,7 @@ func TestForms(t *testing.T) {
 		"backwards and disordered":    {`{"segments":[{"start":12,"end":11,"text":"b"},{"start":1,"end":2,"text":"a"}]}`, "1000-2000 a; 12000-12000 b", transcribe.Repaired},
 		"absurd times":                {`{"segments":[{"start":1,"end":2,"text":"a"},{"start":1e300,"end":-1e300,"text":"b"}]}`, "1000-2000 a", transcribe.BeyondEnd},
 	} {
-		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { fmt.Fprint(w, c.body) })
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) { say(w, "%s", c.body) })
 		got, err := open(t, Options{URL: s.URL}).Transcribe(t.Context(), request(t, 20_000))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -262,7 +263,7 @@ func TestRefusals(t *testing.T) {
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.Header().Set("Retry-After", "3600")
 				w.WriteHeader(c.code)
-				fmt.Fprint(w, c.body)
+				say(w, "%s", c.body)
 			})
 			_, err := open(t, Options{URL: s.URL, Key: "k3y", Paid: paid}).Transcribe(t.Context(), request(t, 5000))
 			want := c.free
@@ -289,7 +290,7 @@ func TestLostAnswers(t *testing.T) {
 		"dropped": func(_ int, w http.ResponseWriter, _ call) { drop(w) },
 		"broken off": func(_ int, w http.ResponseWriter, _ call) {
 			w.Header().Set("Content-Length", "1000")
-			fmt.Fprint(w, `{"text":"Hello`)
+			say(w, "%s", `{"text":"Hello`)
 			panic(http.ErrAbortHandler)
 		},
 	} {
@@ -301,6 +302,32 @@ func TestLostAnswers(t *testing.T) {
 			if err == nil || errors.As(err, &unknown) != paid || errors.As(err, &busy) || len(s.seen()) != 1 {
 				t.Errorf("%s, paid %t: %v after %d calls", name, paid, err, len(s.seen()))
 			}
+		}
+	}
+}
+
+// TestEndlessAnswer: an answer has a limit, whatever its status.
+func TestEndlessAnswer(t *testing.T) {
+	for _, code := range []int{200, 500} {
+		var sent atomic.Int64
+		s := serve(t, func(_ int, w http.ResponseWriter, _ call) {
+			w.WriteHeader(code)
+			for b := bytes.Repeat([]byte("["), 1<<20); ; {
+				n, err := w.Write(b)
+				if sent.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		})
+		e := open(t, Options{URL: s.URL})
+		body := e.blank("en")
+		body.from = strings.NewReader("")
+		if b, err := e.ask(t.Context(), body, 1000, nil, false); err == nil || len(err.Error()) > 1000 || b != nil {
+			t.Errorf("%d: ask = %.100q, %.200v", code, b, err)
+		}
+		s.Close() // waits for the handler: the connection was closed
+		if n := sent.Load(); n > answerMax+64<<20 {
+			t.Errorf("%d: %d bytes were taken", code, n)
 		}
 	}
 }
@@ -366,7 +393,7 @@ func TestCaps(t *testing.T) {
 			}
 			quiet = !loud
 		}
-		fmt.Fprintf(w, `{"text":"x","segments":[%s]}`, strings.Join(segs, ","))
+		say(w, `{"text":"x","segments":[%s]}`, strings.Join(segs, ","))
 	}
 	const mib25 = 25 << 20
 	for _, c := range []struct {

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -84,12 +83,8 @@ func (s *server) seen() []call {
 
 func (c call) ms() int64 { return int64(len(c.sound)-wavHeader) / bytesPerMS }
 
-// status answers with a status and OpenAI's shape of an error.
-func status(w http.ResponseWriter, code int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message, "type": "x", "param": nil, "code": nil}})
-}
+// say writes an answer; who asked may be gone.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // hello answers with two words.
 func hello(_ int, w http.ResponseWriter, c call) {
@@ -97,7 +92,7 @@ func hello(_ int, w http.ResponseWriter, c call) {
 	if c.name == "sound.flac" {
 		duration = 5
 	}
-	fmt.Fprintf(w, `{"task":"transcribe","language":"english","duration":%v,"text":"Hello there.","segments":[{"id":0,"seek":0,"start":1.5,"end":2.5,`+
+	say(w, `{"task":"transcribe","language":"english","duration":%v,"text":"Hello there.","segments":[{"id":0,"seek":0,"start":1.5,"end":2.5,`+
 		`"text":" Hello there.","tokens":[1],"temperature":0,"avg_logprob":-0.5,"compression_ratio":1,"no_speech_prob":0.01}],`+
 		`"words":[{"word":"Hello","start":1.5,"end":1.9},{"word":"there","start":1.9,"end":2.4}]}`, duration)
 }
