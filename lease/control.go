@@ -68,8 +68,14 @@ type Control interface {
 	// (Seq == 0), or of everything (zero), above sequence after, oldest first.
 	Events(ctx context.Context, of ShardID, after uint64, limit int) ([]Event, error)
 
+	// Follow is Events that waits for the first of them, up to wait and MaxWait.
+	Follow(ctx context.Context, of ShardID, after uint64, limit int, wait time.Duration) ([]Event, error)
+
 	// Workers lists the workers seen since the control plane started.
 	Workers(ctx context.Context) ([]Worker, error)
+
+	// Census counts what there is in the actor's projects.
+	Census(ctx context.Context) (Census, error)
 
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
@@ -140,7 +146,8 @@ type Job struct {
 	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
-	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
+	Work      Progress        `json:"work"`            // in the kind's unit: media milliseconds
+	Waits     string          `json:"waits,omitempty"` // why nothing of it is being worked on; told by Control.Job
 
 	Events uint32 `json:"events"`
 	Last   uint64 `json:"last"`

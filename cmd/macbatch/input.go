@@ -240,7 +240,9 @@ func (s *summed) flush() error {
 // submitList queues a list job: the control plane is asked first, and given the
 // input when it does not have it.
 func submitList(ctx context.Context, ctl lease.Control, s lease.Submission, in *input) (lease.JobID, error) {
-	s.Input = in.Input
+	if s.Input = in.Input; s.Project == "" {
+		s.Project = lease.DefaultProject
+	}
 	for tries := 0; ; tries++ {
 		id, err := ctl.Submit(ctx, s)
 		if !errors.Is(err, lease.ErrNeedBlob) || tries == 3 {

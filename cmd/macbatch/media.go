@@ -53,8 +53,18 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 	return t, c.media(x, roots, t)
 }
 
+func checkParallel(x *cli.Context) error {
+	if n := x.Int("parallel"); n < 1 || n > 256 {
+		return usagef("--parallel %d: must be 1 to 256", n)
+	}
+	return nil
+}
+
 // media finds what films need.
 func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools) error {
+	if err := checkParallel(x); err != nil {
+		return err
+	}
 	name := x.String("transcriber")
 	known := append([]string{autoTranscriber}, transcriberNames...)
 	for _, v := range x.StringSlice("speech") {

@@ -44,15 +44,15 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if x.String("output") == "" {
-		return usagef("run needs an output folder: -o OUT")
-	}
 	if kind != pipeline.Library {
 		return c.runList(x, kind)
 	}
 	a, err := args(x, 2, 2, "a kind and a folder: library DIR")
 	if err != nil {
 		return err
+	}
+	if x.String("output") == "" {
+		return usagef("run needs an output folder: -o OUT")
 	}
 	out := x.String("output")
 	dir, err := folder(a[1])

@@ -26,6 +26,9 @@ func vectorFlags() []cli.Flag {
 
 // runList does a list job on this machine. The same input again is the same job.
 func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
+	if x.String("output") == "" {
+		return usagef("run needs an output folder: -o OUT")
+	}
 	if kind != pipeline.Embed && (x.Bool("npy") || x.Bool("base64")) {
 		return usagef("--npy and --base64 belong to %s", pipeline.Embed)
 	}

@@ -79,6 +79,9 @@ func parseRuntime(s string) (*kinds.Server, error) {
 // models finds what does the work of lists: the servers that are named, and the
 // programs that read pages.
 func (c *command) models(x *cli.Context, t *kinds.Tools) error {
+	if err := checkParallel(x); err != nil {
+		return err
+	}
 	named := x.StringSlice("runtime")
 	tiers := []string{}
 	for _, v := range named {

@@ -108,9 +108,6 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 		return nil, err
 	}
 	parallel := x.Int("parallel")
-	if parallel < 1 || parallel > 256 {
-		return nil, usagef("--parallel %d: must be 1 to 256", parallel)
-	}
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),

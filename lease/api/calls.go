@@ -74,6 +74,11 @@ func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit
 
 // Events implements lease.Control.
 func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, limit int) ([]lease.Event, error) {
+	return c.Follow(ctx, of, after, limit, 0)
+}
+
+// Follow implements lease.Control.
+func (c *Client) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
 	switch {
 	case of.Seq != 0:
@@ -81,8 +86,12 @@ func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, lim
 	case of.Job != 0:
 		q.Set("of", of.Job.String())
 	}
+	wait = min(max(wait, 0), lease.MaxWait)
+	if wait > 0 {
+		q.Set("wait_ns", strconv.FormatInt(int64(wait), 10))
+	}
 	var out eventList
-	err := c.get(ctx, "/v1/events", q, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q, wait: wait + answerWait}, &out)
 	return out.Events, err
 }
 
@@ -91,6 +100,13 @@ func (c *Client) Workers(ctx context.Context) ([]lease.Worker, error) {
 	var out workerList
 	err := c.get(ctx, "/v1/workers", nil, &out)
 	return out.Workers, err
+}
+
+// Census implements lease.Control.
+func (c *Client) Census(ctx context.Context) (lease.Census, error) {
+	var out lease.Census
+	err := c.get(ctx, "/v1/census", nil, &out)
+	return out, err
 }
 
 // Verify implements lease.Control.

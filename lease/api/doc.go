@@ -29,7 +29,9 @@
 //	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
+//	                                                   wait_ns=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
+//	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store

@@ -100,8 +100,25 @@ func (f *fake) Events(_ context.Context, of lease.ShardID, after uint64, limit i
 		f.note(of, after, limit)
 }
 
+func (f *fake) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
+	list, _ := (&fake{}).Events(ctx, of, after, limit)
+	return list, f.note(of, after, limit, wait)
+}
+
 func (f *fake) Workers(context.Context) ([]lease.Worker, error) {
 	return []lease.Worker{{ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Leases: 2}}, f.note()
+}
+
+func (f *fake) Census(context.Context) (lease.Census, error) {
+	return lease.Census{
+		At:     instant,
+		Jobs:   []lease.JobCount{{Kind: "ocr", Jobs: map[lease.JobState]int{lease.JobDone: 2}, Items: lease.Progress{Total: 3, Done: 2, Failed: 1}, Reused: 1}},
+		Shards: []lease.ShardCount{{Kind: "ocr", Counts: lease.Counts{Leased: 2}, Lapsed: 1, Old: 1}},
+		Leases: []lease.LeaseCount{{Worker: "mac", Leases: 2, Lapsed: 1}},
+		Makers: []lease.MakerCount{{Kind: "ocr", Maker: lease.Maker{Engine: "e", Model: "m", Server: "s"}, Results: 2, Reused: 1}},
+		Pauses: []lease.Pause{{Target: lease.Target{All: true}, Actor: "ann", Since: instant}},
+		Store:  lease.StoreFigures{Bytes: 1 << 40, Events: 9, Commits: 8, Blobs: 1, BlobBytes: 3},
+	}, f.note()
 }
 
 func (f *fake) Verify(context.Context) ([]lease.Problem, error) {

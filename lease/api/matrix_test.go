@@ -115,6 +115,13 @@ var matrix = []struct {
 	{"GET /v1/events", "Events", "200 403 403 403  403 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Events(ctx, lease.ShardID{}, 0, 9))
 	}},
+	{"GET /v1/events", "Follow", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return listed(c.Follow(ctx, s.grant.Shard, 0, 9, 0))
+	}},
+	{"GET /v1/census", "Census", "200 200 200 403  200 200 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Census(ctx)
+		return err
+	}},
 	{"GET /v1/workers", "Workers", "200 200 200 403  200 200 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Workers(ctx))
 	}},

@@ -85,7 +85,11 @@ var operations = []struct {
 	{"GET /v1/events", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Events(ctx, lease.ShardID{}, 0, 7)
 	}, []any{lease.ShardID{}, uint64(0), 7}},
+	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Follow(ctx, shardID, 5, 7, time.Second)
+	}, []any{shardID, uint64(5), 7, time.Second}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
+	{"GET /v1/census", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Census(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
 	{"POST /v1/prune", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Prune(ctx, []lease.JobID{jobID})

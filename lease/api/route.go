@@ -52,6 +52,7 @@ var routes = append([]route{
 	{Route{"GET", "/v1/jobs/{job}/input", anyone, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
 	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
+	{Route{"GET", "/v1/census", reader, true}, (*call).census},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
 	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
@@ -204,7 +205,7 @@ func (c *call) shards(r *http.Request) (any, error) {
 }
 
 func (c *call) events(r *http.Request) (any, error) {
-	q := parseQuery(r, "of", "after", "limit")
+	q := parseQuery(r, "of", "after", "limit", "wait_ns")
 	var of lease.ShardID
 	if s := q.get("of"); s != "" {
 		var err error
@@ -215,11 +216,15 @@ func (c *call) events(r *http.Request) (any, error) {
 		}
 		q.fault(err)
 	}
-	after, limit := q.uint("after", 64), q.int("limit")
+	after, limit, wait := q.uint("after", 64), q.int("limit"), q.uint("wait_ns", 62)
 	if q.err != nil {
 		return nil, q.err
 	}
-	list, err := c.control.Events(r.Context(), of, after, limit)
+	if wait == 0 {
+		list, err := c.control.Events(r.Context(), of, after, limit)
+		return eventList{list}, err
+	}
+	list, err := c.control.Follow(r.Context(), of, after, limit, min(time.Duration(wait), lease.MaxWait))
 	return eventList{list}, err
 }
 
@@ -229,6 +234,14 @@ func (c *call) workers(r *http.Request) (any, error) {
 	}
 	list, err := c.control.Workers(r.Context())
 	return workerList{list}, err
+}
+
+func (c *call) census(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	out, err := c.control.Census(r.Context())
+	return out, err
 }
 
 func (c *call) verify(r *http.Request) (any, error) {

@@ -52,7 +52,13 @@ func (n near) Events(ctx context.Context, of lease.ShardID, after uint64, limit 
 	return n.ctl().Events(ctx, of, after, limit)
 }
 
+func (n near) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
+	return n.ctl().Follow(ctx, of, after, limit, wait)
+}
+
 func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
+
+func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }
 
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
 

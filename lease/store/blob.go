@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -139,7 +140,8 @@ func (c *control) uploads(u *lease.Upload) (lease.Project, error) {
 		if err := c.may(lease.Submitter); err != nil {
 			return "", err
 		}
-		return u.Project, c.enter(u.Project)
+		p := cmp.Or(u.Project, lease.DefaultProject)
+		return p, c.enter(p)
 	}
 	if err := c.may(lease.WorkerRole); err != nil {
 		return "", err

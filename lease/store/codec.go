@@ -94,7 +94,7 @@ func sumOf(b []byte) uint64 {
 
 // shardBytes is about the length of a shard's key and row.
 func shardBytes(s *lease.Shard) int {
-	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
 		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
 }
 
@@ -154,6 +154,12 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	e.uint(uint64(s.Generation))
 	e.uints(s.Supersedes)
 	e.bool(s.Fresh)
+	e.bool(s.Result.Maker != lease.Maker{})
+	if m := s.Result.Maker; m != (lease.Maker{}) {
+		e.string(m.Engine)
+		e.string(m.Model)
+		e.string(m.Server)
+	}
 	return e.b
 }
 
@@ -210,6 +216,9 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 		s.Range, s.Result.Failed = d.span(), d.uint32()
 		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
 		s.Supersedes, s.Fresh = d.uints(), d.bool()
+		if d.bool() {
+			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
+		}
 	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
@@ -384,31 +393,8 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 	var events []lease.Event
 	d := decoder{b: b}
 	for len(d.b) > 0 && d.err == nil {
-		in := decoder{b: d.bytes()}
-		ev := lease.Event{Seq: first + uint64(len(events))}
-		if k := int(in.byte()); k < len(lease.EventKinds) {
-			ev.Kind = lease.EventKinds[k]
-		} else {
-			in.fail(errors.New("event kind is not known"))
-		}
-		ev.Job, ev.Shard = lease.JobID(in.fixed64()), in.uint32()
-		ev.N, ev.Prev, ev.At = in.uint32(), in.uint(), time.UnixMilli(int64(in.uint())).UTC()
-		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
-		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
-		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
-		switch ev.Kind { //nolint:exhaustive // the others have no more
-		case lease.EventCheckpoint:
-			ev.Cut, ev.Carried = in.uint(), in.uint()
-		case lease.EventCarried:
-			ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
-			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
-		case lease.EventPaused, lease.EventResumed:
-			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
-		case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
-			lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
-			ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
-		}
-		if err := in.done(); err != nil {
+		ev, err := decodeEvent(first+uint64(len(events)), d.bytes())
+		if err != nil {
 			d.fail(err)
 			break
 		}
@@ -418,6 +404,43 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 		return nil, fmt.Errorf("ledger record %d: damaged: %w", first, err)
 	}
 	return events, nil
+}
+
+// decodeEvent reads one event of a record.
+func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
+	in := decoder{b: b}
+	ev.Seq = seq
+	if k := int(in.byte()); k < len(lease.EventKinds) {
+		ev.Kind = lease.EventKinds[k]
+	} else {
+		in.fail(errors.New("event kind is not known"))
+	}
+	ev.Job, ev.Shard = lease.JobID(in.fixed64()), in.uint32()
+	ev.N, ev.Prev, ev.At = in.uint32(), in.uint(), time.UnixMilli(int64(in.uint())).UTC()
+	ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
+	ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
+	ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		ev.Cut, ev.Carried = in.uint(), in.uint()
+	case lease.EventCarried:
+		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
+		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	case lease.EventPaused, lease.EventResumed:
+		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	}
+	return ev, in.done()
+}
+
+// eventJob is the job an encoded event tells of, without reading the rest.
+func eventJob(b []byte) lease.JobID {
+	if len(b) < 9 {
+		return 0
+	}
+	return lease.JobID(binary.BigEndian.Uint64(b[1:]))
 }
 
 // head is the ledger's end and the counters, written with every commit.

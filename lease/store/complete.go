@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"macbatch/lease"
@@ -51,7 +52,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	if c.invalid != nil || c.Outcome == lease.OutcomeFailed {
 		return v, t.fail(actor, sh, c, &v)
 	}
-	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed}
+	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed, Maker: shortened(c.means.Maker)}
 	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID}); err != nil {
 		return v, err
 	}
@@ -63,6 +64,14 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	}
 	v.Verdict = lease.Accepted
 	return v, t.done(sh, c.means.Plan)
+}
+
+// shortened bounds what a result says of its maker: it is counted by that.
+func shortened(m lease.Maker) lease.Maker {
+	for _, s := range []*string{&m.Engine, &m.Model, &m.Server} {
+		*s = strings.ToValidUTF8((*s)[:min(len(*s), maxName)], "")
+	}
+	return m
 }
 
 // done follows up a shard that has a result: what it planned, who waited, reuse.

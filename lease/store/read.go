@@ -80,6 +80,7 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if j := c.s.index.jobs[id]; j != nil {
 		out.Work.Running = j.running
 	}
+	out.Waits = c.s.waits(&out, c.s.now())
 	return out, nil
 }
 
@@ -162,74 +163,8 @@ func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit 
 // maxPageBytes ends a page early.
 const maxPageBytes = 4 << 20
 
-// Events implements lease.Control.
-func (c *control) Events(_ context.Context, of lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
-	limit = clampPage(limit)
-	err = c.view(func(r kv.Reader) (err error) {
-		if of.Job != 0 {
-			if _, err := c.job(r, of.Job); err != nil {
-				return err
-			}
-		} else if err := c.admin("events of everything"); err != nil {
-			return err
-		}
-		if of.Seq != 0 {
-			out, err = history(r, of, after, limit)
-			return err
-		}
-		from := after + 1
-		r.LogBack(from, func(seq uint64, _ []byte) bool { from = seq; return false })
-		r.Log(from, func(seq uint64, b []byte) bool {
-			var events []lease.Event
-			if events, err = decodeRecord(seq, body(b)); err != nil {
-				return false
-			}
-			for _, ev := range events {
-				if ev.Seq > after && (of.Job == 0 || ev.Job == of.Job) && len(out) < limit {
-					ev.Row = nil // the verifier's
-					out = append(out, ev)
-				}
-			}
-			return len(out) < limit
-		})
-		return err
-	})
-	return out, err
-}
-
 // body is a ledger record without its chain digest.
 func body(b []byte) []byte { return b[:max(0, len(b)-32)] }
-
-// history follows a shard's events backwards, each naming the one before it.
-func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
-	_, row, err := rows(r, id)
-	if err != nil {
-		return nil, err
-	}
-	for seq := row.Last; seq > after; {
-		var found *lease.Event
-		r.LogBack(seq, func(first uint64, b []byte) bool {
-			var events []lease.Event
-			if events, err = decodeRecord(first, body(b)); err == nil && seq-first < uint64(len(events)) {
-				found = &events[seq-first]
-			}
-			return false
-		})
-		if err != nil {
-			return nil, err
-		}
-		if found == nil || found.ShardID() != id {
-			return nil, fmt.Errorf("shard %v: its event %d is missing", id, seq)
-		}
-		found.Row = nil // the verifier's
-		out = append(out, *found)
-		if seq = found.Prev; found.Kind == lease.EventCarried {
-			break // what came before it may be gone
-		}
-	}
-	slices.Reverse(out)
-	return out[:min(limit, len(out))], nil
-}
 
 // Workers implements lease.Control. A worker is seen by those who share a project
 // with its actor; of its leases, those in their projects count.

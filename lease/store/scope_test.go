@@ -125,7 +125,7 @@ func TestInputScope(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.who, err, c.want)
 		}
 		if err == nil {
-			r.Close() //nolint:errcheck // it was not read
+			r.Close()
 		}
 	}
 	w.Report(leasetest.Done(g, "x"))

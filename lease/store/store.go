@@ -86,6 +86,7 @@ type Store struct {
 	index   *index
 	present map[lease.Digest]int64 // blobs that are here, and their sizes
 	known   map[lease.Digest]*known
+	grown   chan struct{}  // closed when the ledger has grown; nil: nobody waits for it
 	wake    chan struct{}  // closed and replaced when there may be new work
 	paging  []*page        // work that follows in pages
 	unused  []lease.Digest // blobs to look at once no plan is paging

@@ -185,6 +185,7 @@ func (s *Store) commit(first *command) error {
 	case err == nil:
 		s.head = g.head
 		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
+		defer s.grew()
 	}
 	if err != nil {
 		for _, c := range cmds {

@@ -95,7 +95,7 @@ func (db *DB) digest() (sum [sha256.Size]byte, err error) {
 		h.Write(b)
 	}
 	err = db.view(func(tx *bbolt.Tx) error {
-		r := reader{tx.Bucket(mapBucket), tx.Bucket(logBucket)}
+		r := newReader(tx)
 		r.Scan(nil, nil, func(k, v []byte) bool { add(k); add(v); return true })
 		add(nil)
 		r.Log(0, func(seq uint64, v []byte) bool { add(logKey(seq)); add(v); return true })
