@@ -1,5 +1,13 @@
 package lease
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Role says which operations an actor may ask for.
 type Role string
 
@@ -11,6 +19,9 @@ const (
 	WorkerRole Role = "worker"
 )
 
+// Roles lists all roles.
+var Roles = []Role{Admin, Submitter, Reader, WorkerRole}
+
 // Actor is who asks: an identity with a role in some projects.
 type Actor struct {
 	ID       ActorID   `json:"id"`
@@ -20,15 +31,7 @@ type Actor struct {
 
 // Sees reports whether the actor may know of a project at all.
 func (a *Actor) Sees(p Project) bool {
-	if a.Role == Admin {
-		return true
-	}
-	for _, q := range a.Projects {
-		if q == p {
-			return true
-		}
-	}
-	return false
+	return a.Role == Admin || slices.Contains(a.Projects, p)
 }
 
 // May reports whether the actor's role includes that of another.
@@ -44,4 +47,25 @@ func (a *Actor) May(r Role) bool {
 		return r == WorkerRole
 	}
 	return false
+}
+
+// MaxScopeName bounds the name of a project or an actor, in bytes.
+const MaxScopeName = 100
+
+// Check reports what keeps p from being a new project's name: it is part of keys
+// and of URLs.
+func (p Project) Check() error { return checkName("project", string(p), "-._") }
+
+// Check reports what keeps a from being a new actor's name. It has no "_": a
+// token is cut there.
+func (a ActorID) Check() error { return checkName("actor", string(a), "-.@") }
+
+func checkName(what, s, marks string) error {
+	bad := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(marks, r)
+	}
+	if s == "" || len(s) > MaxScopeName || !utf8.ValidString(s) || strings.ContainsRune(marks, rune(s[0])) || strings.ContainsFunc(s, bad) {
+		return fmt.Errorf("%s name %q: up to %d bytes of letters, digits and %s, beginning with one of the former two: %w", what, s, MaxScopeName, marks, ErrInvalid)
+	}
+	return nil
 }

@@ -68,11 +68,26 @@ type Control interface {
 	// (Seq == 0), or of everything (zero), above sequence after, oldest first.
 	Events(ctx context.Context, of ShardID, after uint64, limit int) ([]Event, error)
 
+	// Follow is Events that waits for the first of them, up to wait and MaxWait.
+	Follow(ctx context.Context, of ShardID, after uint64, limit int, wait time.Duration) ([]Event, error)
+
 	// Workers lists the workers seen since the control plane started.
 	Workers(ctx context.Context) ([]Worker, error)
 
+	// Census counts what there is in the actor's projects.
+	Census(ctx context.Context) (Census, error)
+
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
+
+	// Prune drops ended jobs with all that belongs to them; those that are gone
+	// already are passed over. ErrNotAllowed when one has not ended; then none is
+	// dropped. It also cuts the ledger: of what stays, histories begin anew.
+	Prune(ctx context.Context, ids []JobID) error
+
+	// Backup writes an archive of everything, as of one commit, to w. After an
+	// error what was written is worthless.
+	Backup(ctx context.Context, w io.Writer) error
 
 	// Exchange delivers reports and claims work, in one commit. A verdict comes
 	// back for each report, in order. A repeated request, by its number, gets
@@ -82,16 +97,20 @@ type Control interface {
 	// Heartbeat renews leases and tells which of them are lost.
 	Heartbeat(ctx context.Context, b Beat) (Beaten, error)
 
-	// PutBlob stores bytes under their digest. ErrDigest when they differ.
-	PutBlob(ctx context.Context, d Digest, size int64, r io.Reader) error
+	// PutBlob stores bytes under their digest. ErrDigest when they differ,
+	// ErrFenced when the lease it is for is no longer open.
+	PutBlob(ctx context.Context, u Upload, r io.Reader) error
 
-	// Blob opens stored bytes and tells their number.
-	Blob(ctx context.Context, d Digest) (io.ReadCloser, int64, error)
+	// Blob opens bytes that a shard refers to and tells their number: its inputs,
+	// its result, and the results it waits for. A worker must hold the shard.
+	Blob(ctx context.Context, of ShardID, d Digest) (io.ReadCloser, int64, error)
 
 	// Input opens the bytes from ≤ offset < to of a job's list input: for a reader
 	// of the job any of them (of.Seq == 0), for a worker those in the range of a
 	// shard it holds a lease on. They are unchecked: a shard's range has a digest.
 	Input(ctx context.Context, of ShardID, from, to int64) (io.ReadCloser, error)
+
+	Registry
 }
 
 // Submission asks for a job.
@@ -127,7 +146,8 @@ type Job struct {
 	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
-	Work      Progress        `json:"work"` // in the kind's unit: media milliseconds
+	Work      Progress        `json:"work"`            // in the kind's unit: media milliseconds
+	Waits     string          `json:"waits,omitempty"` // why nothing of it is being worked on; told by Control.Job
 
 	Events uint32 `json:"events"`
 	Last   uint64 `json:"last"`

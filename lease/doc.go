@@ -48,4 +48,14 @@
 // matter: those of its newest generation that came to all results, else to some;
 // so the earlier ones stay in use until the new ones are accepted, and for good
 // when no new ones come.
+//
+// # Lists
+//
+// A job may work on a list: a blob of lines, each an item. Its shards are ranges of
+// the blob's bytes, in order and without a gap, each with the digest of its lines;
+// nothing of the job is granted before all of them are there. The result of such a
+// shard has one outcome for each of its lines: a value, or an error that another
+// attempt would meet too. A done shard of n items of which k have an error counts
+// as n−k items done and k failed; a failed shard fails all its items. The job is
+// done when no item failed, failed when all did, and partial in between.
 package lease

@@ -6,7 +6,7 @@ import "time"
 type EventKind string
 
 // The kinds of event. Those of the second group tell of a job, of the third of
-// the store.
+// the store, of the fourth of its projects and actors.
 const (
 	EventQueued       EventKind = "queued"        // the shard was added
 	EventReady        EventKind = "ready"         // the last shard it waited for is done
@@ -26,7 +26,19 @@ const (
 	EventCreated  EventKind = "created"  // the store itself began
 	EventRestored EventKind = "restored" // the store's epoch was raised
 
-	EventRetried EventKind = "retried" // of a job: shards were added to do some of it again
+	EventRetried        EventKind = "retried" // of a job: shards were added to do some of it again
+	EventProjectCreated EventKind = "project_created"
+	EventProjectClosed  EventKind = "project_closed"
+	EventProjectOpened  EventKind = "project_opened" // again
+	EventActorAdded     EventKind = "actor_added"
+	EventActorRotated   EventKind = "actor_rotated" // another token
+	EventActorRevoked   EventKind = "actor_revoked"
+	EventAssigned       EventKind = "assigned"   // an actor to a project
+	EventUnassigned     EventKind = "unassigned" // an actor from a project
+
+	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
+	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
+	EventCheckpoint EventKind = "checkpoint" // of the store: all before the cut was carried
 )
 
 // EventKinds lists all kinds. Its order is the one byte a stored event spends on
@@ -35,6 +47,9 @@ var EventKinds = []EventKind{
 	EventQueued, EventReady, EventLeased, EventReleased, EventRequeued, EventLeaseExpired,
 	EventDone, EventReused, EventFailed, EventCanceled, EventSubmitted, EventPaused,
 	EventResumed, EventCreated, EventRestored, EventRetried,
+	EventProjectCreated, EventProjectClosed, EventProjectOpened,
+	EventActorAdded, EventActorRotated, EventActorRevoked, EventAssigned, EventUnassigned,
+	EventCarried, EventPruned, EventCheckpoint,
 }
 
 // Event is one line of the ledger.
@@ -56,8 +71,14 @@ type Event struct {
 	Count  bool         `json:"count,omitempty"` // lease_expired: whether it counts as a lapse
 	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
 
-	For  time.Duration `json:"for_ns,omitempty"` // paused: it ends after so long; 0: when it is resumed
-	What Kind          `json:"what,omitempty"`   // paused, resumed, of the store: the kind; empty: everything
+	For     time.Duration `json:"for_ns,omitempty"`  // paused: it ends after so long; 0: when it is resumed
+	What    Kind          `json:"what,omitempty"`    // paused, resumed, of the store: the kind; empty: everything
+	Project Project       `json:"project,omitempty"` // created, opened, closed, assigned
+	Subject ActorID       `json:"subject,omitempty"` // the actor it tells of
+
+	Cut     uint64 `json:"cut,omitempty"`     // checkpoint: the newest event it seals; Digest is the chain's there
+	Carried uint64 `json:"carried,omitempty"` // checkpoint: how many rows were carried over the cut
+	Row     []byte `json:"-"`                 // carried: the row as of the cut, as the store writes it; for the verifier only
 }
 
 // ShardID returns the shard the event tells of; its Seq is zero for a job's event.

@@ -52,4 +52,5 @@ type Packing struct {
 type Acceptance struct {
 	Plan   Plan   // the shards that follow from it
 	Failed uint32 // items of a list shard whose outcome is an error
+	Maker  Maker
 }

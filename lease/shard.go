@@ -97,7 +97,15 @@ type Result struct {
 	Bytes  int64           `json:"bytes"`
 	Blob   bool            `json:"blob,omitempty"`   // kept as a blob; else in the store
 	Failed uint32          `json:"failed,omitempty"` // items of a list shard whose outcome is an error
+	Maker  Maker           `json:"maker,omitzero"`   // what made it; not told with a grant
 	Inline json.RawMessage `json:"inline,omitempty"` // the bytes, where an answer carries them
+}
+
+// Maker is what made a result, as far as its kind knows.
+type Maker struct {
+	Engine string `json:"engine,omitempty"` // the program or method
+	Model  string `json:"model,omitempty"`
+	Server string `json:"server,omitempty"` // an alias of the worker's, never an address
 }
 
 // Suspect reports whether the shard lapsed so often that it is leased alone.

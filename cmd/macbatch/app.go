@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -42,28 +43,37 @@ func newApp(c *command) *cli.App {
 		},
 		Commands: []*cli.Command{
 			runCommand(c), controlCommand(c), serveCommand(c), submitCommand(c), statusCommand(c), gatherCommand(c),
-			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), verifyCommand(c),
+			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), reportCommand(c), verifyCommand(c),
+			pruneCommand(c), backupCommand(c), restoreCommand(c), compactCommand(c),
 			probeCommand(c), probePartCommand(c),
+			projectCommand(c), actorCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError = c.onUsageError
 		cmd.HideHelpCommand = true
+		for _, sub := range cmd.Subcommands {
+			sub.OnUsageError, sub.HideHelpCommand = c.onUsageError, true
+		}
 	}
 	return app
 }
 
 func (c *command) onUsageError(x *cli.Context, err error, _ bool) error {
 	if x.Command != nil && x.Command.Name != "macbatch" {
-		return usagef("%v; see macbatch %s --help", err, x.Command.Name)
+		return usagef("%v; see macbatch %s --help", err, fullName(x))
 	}
 	return usagef("%v; see macbatch --help", err)
 }
 
+// fullName is a command as it is called: "run", "actor add".
+func fullName(x *cli.Context) string { return strings.TrimPrefix(x.Command.HelpName, "macbatch ") }
+
 // args checks how many arguments a command got.
 func args(x *cli.Context, least, most int, what string) ([]string, error) {
 	if n := x.NArg(); n < least || n > most {
-		return nil, usagef("%s takes %s; got %s; see macbatch %s --help", x.Command.Name, what, plural(uint64(n), "argument"), x.Command.Name)
+		name := fullName(x)
+		return nil, usagef("%s takes %s; got %s; see macbatch %s --help", name, what, plural(uint64(n), "argument"), name)
 	}
 	return x.Args().Slice(), nil
 }

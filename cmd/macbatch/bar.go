@@ -8,6 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"macbatch/lease"
+	"macbatch/lease/pipeline"
 )
 
 // bar shows how far a job is: one moving line on a terminal, a plain line now and
@@ -44,8 +45,16 @@ func (b *bar) show(j *lease.Job) {
 	}
 	at = max(at, min(b.at, total))
 	b.at = at
-	line := fmt.Sprintf("%d/%d films", j.Items.Done+j.Items.Failed, j.Items.Total)
-	if total == 0 {
+	noun := "films"
+	if pipeline.IsList(j.Kind) {
+		noun = "items"
+	}
+	line := fmt.Sprintf("%d/%d %s", j.Items.Done+j.Items.Failed, j.Items.Total, noun)
+	if noun == "items" {
+		if left, ok := b.left(at, total); ok {
+			line += ", " + clock(left) + " left"
+		}
+	} else if total == 0 {
 		line = "looking for films"
 	} else {
 		line += fmt.Sprintf(", %s of %s", clock(media(at)), clock(media(total)))

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"macbatch/lease/api"
+	"macbatch/lease/heap"
 )
 
 func controlCommand(c *command) *cli.Command {
@@ -77,6 +78,10 @@ func (c *command) control(x *cli.Context) (err error) {
 	group.Go(func() error {
 		defer stop()
 		return s.Run(storeCtx)
+	})
+	group.Go(func() error {
+		heap.Run(ctx)
+		return nil
 	})
 	group.Go(func() error {
 		defer stop()

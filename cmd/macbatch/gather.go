@@ -13,6 +13,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/gather"
+	"macbatch/lease/pipeline"
 	"macbatch/lease/worker"
 	"macbatch/spool"
 )
@@ -26,7 +27,7 @@ func gatherCommand(c *command) *cli.Command {
 			"spool; it exits 0 only when the spool is empty afterwards.",
 		Flags: append(clientFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
-			formatsFlag(),
+			formatsFlag(), vectorFlags()[0], vectorFlags()[1],
 			dataFlag("`FOLDER` of the worker whose spool to deliver")),
 		Action: func(x *cli.Context) error { return c.gather(x) },
 	}
@@ -67,6 +68,9 @@ func (c *command) gather(x *cli.Context) (err error) {
 	job, err := ctl.Job(x.Context, id)
 	if err != nil {
 		return fmt.Errorf("job %v: %w", id, err)
+	}
+	if pipeline.IsList(job.Kind) {
+		return c.gatherList(x, ctl, job)
 	}
 	g, err := gather.New(ctl, job, out, formats)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -31,18 +32,29 @@ func list[T any](c *command, x *cli.Context, things []T, header []string, row fu
 
 func jobsCommand(c *command) *cli.Command {
 	return &cli.Command{
-		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--json]",
+		Name: "jobs", Usage: "list jobs, newest first", UsageText: "macbatch jobs [--state STATE…] [--kind KIND] [--project NAME] [--json]",
 		Flags: append(clientFlags(),
+			&cli.StringSliceFlag{Name: "state", Usage: "only those in a `STATE`: running, paused, done, partial, failed or canceled; may be repeated"},
+			&cli.StringFlag{Name: "kind", Usage: "only those of this `KIND`"},
+			&cli.StringFlag{Name: "project", Usage: "only those of this project, by `NAME`"},
 			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50}, jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
 			}
+			for _, s := range x.StringSlice("state") {
+				if !slices.Contains(jobStates, lease.JobState(s)) {
+					return usagef("--state %q is not known", s)
+				}
+			}
+			if x.Int("limit") < 1 {
+				return usagef("--limit %d: must be at least 1", x.Int("limit"))
+			}
 			ctl, err := c.dial(x)
 			if err != nil {
 				return err
 			}
-			jobs, err := ctl.Jobs(x.Context, 0, x.Int("limit"))
+			jobs, err := selectJobs(x, ctl)
 			if err != nil {
 				return err
 			}
@@ -53,6 +65,31 @@ func jobsCommand(c *command) *cli.Command {
 				}
 			})
 		},
+	}
+}
+
+// selectJobs pages through all jobs for those that the flags ask for.
+func selectJobs(x *cli.Context, ctl lease.Control) (jobs []lease.Job, err error) {
+	states, kind, project, limit := x.StringSlice("state"), lease.Kind(x.String("kind")), lease.Project(x.String("project")), x.Int("limit")
+	page := 0 // as much as there is in one
+	if len(states) == 0 && kind == "" && project == "" {
+		page = limit
+	}
+	for before := lease.JobID(0); ; {
+		list, err := ctl.Jobs(x.Context, before, page)
+		if err != nil || len(list) == 0 {
+			return jobs, err
+		}
+		for i := range list {
+			j := &list[i]
+			before = j.ID
+			if len(states) > 0 && !slices.Contains(states, string(j.State)) || kind != "" && j.Kind != kind || project != "" && j.Project != project {
+				continue
+			}
+			if jobs = append(jobs, *j); len(jobs) == limit {
+				return jobs, nil
+			}
+		}
 	}
 }
 
@@ -101,89 +138,4 @@ func cancelCommand(c *command) *cli.Command {
 			return errors.Join(errs...)
 		},
 	}
-}
-
-func eventsCommand(c *command) *cli.Command {
-	return &cli.Command{
-		Name: "events", Usage: "print the ledger, of a job, a shard or everything", UsageText: "macbatch events [JOB|SHARD] [--json]",
-		Flags:  append(clientFlags(), &cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
-		Action: func(x *cli.Context) error { return c.events(x) },
-	}
-}
-
-func (c *command) events(x *cli.Context) error {
-	a, err := args(x, 0, 1, "at most a job's or a shard's id")
-	if err != nil {
-		return err
-	}
-	var of lease.ShardID
-	if len(a) == 1 {
-		if of, err = lease.ParseShardID(a[0]); err != nil {
-			if of.Job, err = lease.ParseJobID(a[0]); err != nil {
-				return usagef("%q is neither a job's nor a shard's id", a[0])
-			}
-		}
-	}
-	ctl, err := c.dial(x)
-	if err != nil {
-		return err
-	}
-	for after := uint64(0); ; {
-		events, err := ctl.Events(x.Context, of, after, 0)
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			return nil
-		}
-		for i := range events {
-			ev := &events[i]
-			after = ev.Seq
-			if x.Bool("json") {
-				err = printJSON(c.stdout, ev)
-			} else {
-				err = c.printEvent(ev)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (c *command) printEvent(ev *lease.Event) error {
-	subject := ""
-	switch {
-	case ev.Shard != 0:
-		subject = ev.ShardID().String()
-	case ev.Job != 0:
-		subject = ev.Job.String()
-	}
-	line := fmt.Sprintf("%d\t%s\t%s\t%s", ev.Seq, ev.At.Local().Format(time.DateTime), subject, ev.Kind)
-	if ev.Actor != "" && ev.Worker == "" {
-		line += " by=" + string(ev.Actor)
-	}
-	if ev.What != "" {
-		line += " kind=" + string(ev.What)
-	}
-	if ev.For != 0 {
-		line += " for=" + ev.For.String()
-	}
-	if ev.Worker != "" {
-		line += " worker=" + string(ev.Worker)
-	}
-	if ev.Fence != 0 {
-		line += " fence=" + ev.Fence.String()
-	}
-	if ev.Class != "" {
-		line += " class=" + string(ev.Class)
-	}
-	if !ev.From.IsZero() {
-		line += " from=" + ev.From.String()
-	}
-	if ev.Reason != "" {
-		line += fmt.Sprintf(" reason=%q", ev.Reason)
-	}
-	_, err := fmt.Fprintln(c.stdout, line)
-	return err
 }

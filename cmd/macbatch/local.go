@@ -21,6 +21,9 @@ const (
 	blobsName = "blobs"
 )
 
+// reserveBytes of the disk are kept for what makes room once it is full.
+const reserveBytes = 16 << 20
+
 // adminID is the actor whose token a control plane makes at its first start.
 const adminID lease.ActorID = "admin"
 
@@ -36,7 +39,7 @@ func openLocal(dir string, log *slog.Logger) (*localStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{})
+	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{Reserve: reserveBytes})
 	if err != nil {
 		return nil, err
 	}

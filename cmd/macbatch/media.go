@@ -49,8 +49,21 @@ func workerFlags() []cli.Flag {
 // tools finds the programs a worker needs. What is missing is named, with how to
 // install it, before any work starts.
 func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, error) {
+	t := &kinds.Tools{}
+	return t, c.media(x, roots, t)
+}
+
+func checkParallel(x *cli.Context) error {
 	if n := x.Int("parallel"); n < 1 || n > 256 {
-		return nil, usagef("--parallel %d: must be 1 to 256", n)
+		return usagef("--parallel %d: must be 1 to 256", n)
+	}
+	return nil
+}
+
+// media finds what films need.
+func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools) error {
+	if err := checkParallel(x); err != nil {
+		return err
 	}
 	name := x.String("transcriber")
 	known := append([]string{autoTranscriber}, transcriberNames...)
@@ -59,21 +72,21 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		known = append(known, n)
 	}
 	if !slices.Contains(known, name) {
-		return nil, usagef("--transcriber %q is not known; there are %s", name, strings.Join(known, ", "))
+		return usagef("--transcriber %q is not known; there are %s", name, strings.Join(known, ", "))
 	}
 	ff, err := transcode.Locate("", "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	free, paid, err := c.speechServers(x, ff.FFmpeg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	version, err := transcode.Version(x.Context, ff.FFmpeg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &kinds.Tools{FFmpeg: ff.FFmpeg, FFprobe: ff.FFprobe, FFmpegVersion: version, Roots: roots}
+	t.FFmpeg, t.FFprobe, t.FFmpegVersion, t.Roots = ff.FFmpeg, ff.FFprobe, version, roots
 	// Who names a server means it before what happens to be installed.
 	for _, s := range free {
 		if name == autoTranscriber || name == s.Name {
@@ -87,7 +100,7 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		}
 		tr, err := c.transcriber(x, n, ff.FFmpeg)
 		if err != nil && n == whisperCLI && x.IsSet("whisper-model") {
-			return nil, err // who names a model does not mean another engine
+			return err // who names a model does not mean another engine
 		}
 		if err != nil {
 			faults = append(faults, err.Error())
@@ -101,9 +114,9 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 		}
 	}
 	if len(t.Transcribers) == 0 {
-		return nil, fmt.Errorf("no speech engine is ready: %s", strings.Join(faults, "; "))
+		return fmt.Errorf("no speech engine is ready: %s", strings.Join(faults, "; "))
 	}
-	return t, nil
+	return nil
 }
 
 func (c *command) transcriber(x *cli.Context, name, ffmpeg string) (transcribe.Transcriber, error) {

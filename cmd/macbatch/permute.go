@@ -22,6 +22,14 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	if cmd == nil {
 		return args, nil // the app answers for it
 	}
+	if at+1 < len(args) {
+		for _, sub := range cmd.Subcommands {
+			if sub.Name == args[at+1] {
+				cmd, at = sub, at+1
+				break
+			}
+		}
+	}
 	out := append([]string(nil), args[:at+1]...)
 	var rest []string
 	for i := at + 1; i < len(args); i++ {
@@ -35,7 +43,7 @@ func permute(app *cli.App, args []string) ([]string, error) {
 			continue
 		}
 		if a == "--help" || a == "-h" {
-			return []string{args[0], args[at], "--help"}, nil // arguments would be taken for topics
+			return append(out[:at+1:at+1], "--help"), nil // arguments would be taken for topics
 		}
 		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		out = append(out, a)

@@ -21,6 +21,11 @@ func TestPermute(t *testing.T) {
 		{"macbatch run library - -o out", "macbatch run -o out -- library -"},
 		{"macbatch run library d --nonsense x", "macbatch run --nonsense -- library d x"},
 		{"macbatch run library d --help", "macbatch run --help"},
+		{"macbatch project list --json", "macbatch project list --json --"},
+		{"macbatch actor add ann --role reader --project a --project b", "macbatch actor add --role reader --project a --project b -- ann"},
+		{"macbatch actor add ann --help", "macbatch actor add --help"},
+		{"macbatch actor --help", "macbatch actor --help"},
+		{"macbatch actor nonsense", "macbatch actor -- nonsense"},
 		{"macbatch nonsense -x y", "macbatch nonsense -x y"},
 	} {
 		got, err := permute(app, strings.Fields(c.in))

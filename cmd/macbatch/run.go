@@ -25,30 +25,36 @@ func runCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "do a whole job on this machine",
-		UsageText: "macbatch run library DIR -o OUT",
-		Description: "Transcribes and summarizes every film below DIR and writes the results into OUT,\n" +
-			"mirroring DIR's folders. Run it again to go on where it stopped: what is done stays done.",
-		Flags: append(append([]cli.Flag{
+		UsageText: "macbatch run library DIR -o OUT\n   macbatch run KIND FILE... -o OUT",
+		Description: "library transcribes and summarizes every film below DIR and writes the results into OUT,\n" +
+			"mirroring DIR's folders. The other kinds, " + kindNames()[len("library, "):] + ",\n" +
+			"work on lists and write OUT/output.jsonl and OUT/errors.jsonl. " + listHelp + "\n" +
+			"Run it again to go on where it stopped: what is done stays done.",
+		Flags: append(append(append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(),
 			dataFlag("`FOLDER` for the store and the work under way"),
-		}, workerFlags()...), libraryFlags()...),
+		}, append(workerFlags(), runtimeFlag())...), libraryFlags()...), append(listFlags(), vectorFlags()...)...),
 		Action: func(x *cli.Context) error { return c.run(x) },
 	}
 }
 
 func (c *command) run(x *cli.Context) (err error) {
+	kind, err := kindArg(x)
+	if err != nil {
+		return err
+	}
+	if kind != pipeline.Library {
+		return c.runList(x, kind)
+	}
 	a, err := args(x, 2, 2, "a kind and a folder: library DIR")
 	if err != nil {
 		return err
 	}
-	if a[0] != string(pipeline.Library) {
-		return usagef("kind %q is not known; there is %s", a[0], pipeline.Library)
-	}
-	out := x.String("output")
-	if out == "" {
+	if x.String("output") == "" {
 		return usagef("run needs an output folder: -o OUT")
 	}
+	out := x.String("output")
 	dir, err := folder(a[1])
 	if err != nil {
 		return err
@@ -70,6 +76,20 @@ func (c *command) run(x *cli.Context) (err error) {
 		return usagef("the one speech engine that is ready costs money: name it with --transcriber %s", t.Name)
 	}
 	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
+	ctx, lost := context.WithCancelCause(x.Context)
+	defer lost(nil)
+	tools.Lost = func(err error) {
+		lost(hint(err, "results so far are kept: run the same command again when the folder is there"))
+	}
+	x.Context = ctx
+
+	return c.embedded(x, func(ctl lease.Control, w *workerFolder) error {
+		return c.runLibrary(x, ctl, w, tools, params, results{out, formats})
+	})
+}
+
+// embedded runs a control plane for f, and gives it the folder of a worker.
+func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, w *workerFolder) error) (err error) {
 	data, err := c.data(x, "run")
 	if err != nil {
 		return err
@@ -91,18 +111,11 @@ func (c *command) run(x *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 
-	ctx, lost := context.WithCancelCause(x.Context)
-	defer lost(nil)
-	tools.Lost = func(err error) {
-		lost(hint(err, "results so far are kept: run the same command again when the folder is there"))
-	}
-	x.Context = ctx
-
 	// The store outlives the worker, which delivers to it while it leaves.
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Run(storeCtx) })
-	err = c.runLibrary(x, s.As(admin), w, tools, params, results{out, formats})
+	err = f(s.As(admin), w)
 	stopStore()
 	return errors.Join(err, serving.Wait())
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -25,7 +26,7 @@ func serveCommand(c *command) *cli.Command {
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
 			dataFlag("`FOLDER` for the spool and the work under way"),
-		), workerFlags()...),
+		), append(workerFlags(), runtimeFlag())...),
 		Action: func(x *cli.Context) error { return c.serve(x) },
 	}
 }
@@ -43,9 +44,17 @@ func (c *command) serve(x *cli.Context) (err error) {
 			return fmt.Errorf("root %q: %w", name, err)
 		}
 	}
-	tools, err := c.tools(x, roots)
-	if err != nil {
+	tools := &kinds.Tools{}
+	if err := c.models(x, tools); err != nil {
 		return err
+	}
+	if err := c.media(x, roots, tools); err != nil {
+		// Without the tools of films there is other work, unless films were asked for.
+		var usage *usageError
+		if len(roots) > 0 || len(tools.Servers) == 0 && tools.OCR == nil || errors.As(err, &usage) {
+			return err
+		}
+		fmt.Fprintf(c.stderr, "macbatch: no films: %s\n", printable(err.Error()))
 	}
 	ctl, err := c.dial(x)
 	if err != nil {
@@ -74,8 +83,14 @@ func describeOffer(o lease.Offer) string {
 		kinds[i] = string(k)
 	}
 	s := strings.Join(kinds, " ")
-	if len(o.Models) > 0 {
-		s += "; models " + strings.Join(o.Models, " ")
+	var models []string // without what narrows one down
+	for _, m := range o.Models {
+		if name, _, _ := strings.Cut(m, "#"); !slices.Contains(models, name) && (!strings.Contains(name, "@") || !slices.Contains(models, name[:strings.Index(name, "@")])) {
+			models = append(models, name)
+		}
+	}
+	if len(models) > 0 {
+		s += "; models " + strings.Join(models, " ")
 	}
 	if len(o.Roots) > 0 {
 		s += "; roots " + strings.Join(o.Roots, " ")
@@ -104,7 +119,7 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),
 		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
-		Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
+		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 	})
 }
 

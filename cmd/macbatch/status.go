@@ -121,6 +121,9 @@ func (c *command) printJob(j *lease.Job) error {
 	if !j.Pause.IsZero() && !j.State.Terminal() {
 		rows = append(rows, []string{"pause", j.Pause.String()})
 	}
+	if j.Waits != "" {
+		rows = append(rows, []string{"waits", j.Waits})
+	}
 	if j.Reason != "" {
 		rows = append(rows, []string{"reason", j.Reason})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,28 +16,38 @@ import (
 
 func submitCommand(c *command) *cli.Command {
 	return &cli.Command{
-		Name:        "submit",
-		Usage:       "queue a job and print its id",
-		UsageText:   "macbatch submit library ROOT:[FOLDER]",
-		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.",
-		Flags: append(append(clientFlags(),
+		Name:      "submit",
+		Usage:     "queue a job and print its id",
+		UsageText: "macbatch submit library ROOT:[FOLDER]\n   macbatch submit KIND FILE...",
+		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.\n" +
+			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n" + listHelp + "\n" +
+			"The same input submitted twice is one job.",
+		Flags: append(append(append(clientFlags(),
 			&cli.StringFlag{Name: "project", Usage: "`NAME` of the project", Value: string(lease.DefaultProject)},
 			&cli.IntFlag{Name: "priority", Usage: "jobs of higher priority go first"},
 			&cli.StringFlag{Name: "key", Usage: "submitting again under the same `KEY` gives the same job"},
 			&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
-		), libraryFlags()...),
+			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing"},
+		), libraryFlags()...), listFlags()...),
 		Action: func(x *cli.Context) error { return c.submit(x) },
 	}
 }
 
 func (c *command) submit(x *cli.Context) error {
+	kind, err := kindArg(x)
+	if err != nil {
+		return err
+	}
+	if kind != pipeline.Library {
+		return c.submitInput(x, kind)
+	}
 	a, err := args(x, 2, 2, "a kind and an input: library ROOT:[FOLDER]")
 	if err != nil {
 		return err
 	}
-	if a[0] != string(pipeline.Library) {
-		return usagef("kind %q is not known; there is %s", a[0], pipeline.Library)
+	if x.Bool("dry-run") {
+		return usagef("--dry-run does not belong to %s: what is there its scan finds out", kind)
 	}
 	root, sub, ok := strings.Cut(a[1], ":")
 	if !ok || root == "" {
@@ -60,9 +71,75 @@ func (c *command) submit(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := ctl.Submit(x.Context, lease.Submission{
-		Project: lease.Project(x.String("project")), Kind: pipeline.Library, Params: b, Priority: int32(x.Int("priority")), Key: x.String("key"),
-	})
+	return c.queue(x, ctl, lease.Submission{Kind: pipeline.Library, Params: b}, nil)
+}
+
+// kindArg reads the kind that a command begins with.
+func kindArg(x *cli.Context) (lease.Kind, error) {
+	if x.NArg() == 0 {
+		return "", usagef("%s needs a kind: %s; see macbatch %s --help", x.Command.Name, kindNames(), x.Command.Name)
+	}
+	kind := lease.Kind(x.Args().First())
+	if kind != pipeline.Library && !slices.Contains(listKinds, kind) {
+		return "", usagef("kind %q is not known; there are %s", string(kind), kindNames())
+	}
+	return kind, checkFlags(x, kind)
+}
+
+// submitInput queues a list job.
+func (c *command) submitInput(x *cli.Context, kind lease.Kind) (err error) {
+	var ctl lease.Control
+	var offers []string
+	if !x.Bool("dry-run") {
+		if ctl, err = c.dial(x); err != nil {
+			return err
+		}
+		workers, err := ctl.Workers(x.Context)
+		if err != nil {
+			return err
+		}
+		for _, w := range workers {
+			offers = append(offers, w.Offer.Models...)
+		}
+	}
+	in, params, err := c.listJob(x, kind, offers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	if x.Bool("dry-run") {
+		fmt.Fprintf(c.stderr, "%s in %s, nothing queued\n", plural(uint64(in.items), "item"), plural(uint64(in.Bytes), "byte"))
+		return nil
+	}
+	return c.queue(x, ctl, lease.Submission{Kind: kind, Params: params}, in)
+}
+
+// listJob reads input and parameters of a list job, for workers that offer models.
+func (c *command) listJob(x *cli.Context, kind lease.Kind, offers []string) (*input, json.RawMessage, error) {
+	check := &pipeline.LineCheck{Kind: kind, Model: x.String("model"), Prompt: x.String("prompt")}
+	if kind == pipeline.OCR {
+		check.Prompt = "" // not over fields
+	}
+	in, err := c.readInput(x.Args().Tail(), x.Bool("0"), x.Bool("skip-bad"), check.Check)
+	if err != nil {
+		return nil, nil, err
+	}
+	params, err := listParams(x, kind, check, offers)
+	if err != nil {
+		return nil, nil, errors.Join(err, in.close())
+	}
+	return in, params, nil
+}
+
+// queue submits a job and prints its id.
+func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, in *input) (err error) {
+	s.Project, s.Priority, s.Key = lease.Project(x.String("project")), int32(x.Int("priority")), x.String("key")
+	var id lease.JobID
+	if in == nil {
+		id, err = ctl.Submit(x.Context, s)
+	} else {
+		id, err = submitList(x.Context, ctl, s, in)
+	}
 	if err != nil {
 		return err
 	}

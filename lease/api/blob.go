@@ -16,14 +16,18 @@ import (
 )
 
 // PutBlob implements lease.Control. It reads r no more once it returned.
-func (c *Client) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+func (c *Client) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {
+	d, size := u.Digest, u.Size
 	if size < 0 {
 		return fmt.Errorf("put blob %v: %d bytes: %w", d, size, lease.ErrInvalid)
 	}
 	p := newPatience(ctx, stallWait)
 	defer p.end()
 	up := &upload{r: r, p: p, size: size}
-	rq := request{method: http.MethodPut, path: "/v1/blobs/" + d.String(), body: up, size: size}
+	rq := request{method: http.MethodPut, path: projectPath(u.Project) + "/blobs/" + d.String(), body: up, size: size}
+	if !u.Shard.IsZero() {
+		rq.path, rq.query, rq.lease = shardPath(u.Shard)+"/blobs/"+d.String(), url.Values{"fence": {u.Fence.String()}}, u.Token
+	}
 	if size == 0 {
 		rq.body = http.NoBody
 	}
@@ -38,6 +42,10 @@ func (c *Client) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.R
 		}
 	}
 	return err
+}
+
+func shardPath(id lease.ShardID) string {
+	return "/v1/jobs/" + id.Job.String() + "/shards/" + strconv.FormatUint(uint64(id.Seq), 10)
 }
 
 // upload reads a body of a known size for the transport, which may go on reading
@@ -91,8 +99,8 @@ func (u *upload) stop() error {
 // Blob implements lease.Control. What is read is checked: the reader ends in
 // lease.ErrDigest instead of its last bytes when they are not what was asked for,
 // and in lease.ErrUnreachable when the connection broke.
-func (c *Client) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	b, err := c.download(ctx, request{method: http.MethodGet, path: "/v1/blobs/" + d.String()})
+func (c *Client) Blob(ctx context.Context, of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
+	b, err := c.download(ctx, request{method: http.MethodGet, path: shardPath(of) + "/blobs/" + d.String()})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -72,6 +74,11 @@ func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit
 
 // Events implements lease.Control.
 func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, limit int) ([]lease.Event, error) {
+	return c.Follow(ctx, of, after, limit, 0)
+}
+
+// Follow implements lease.Control.
+func (c *Client) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
 	q := url.Values{"after": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
 	switch {
 	case of.Seq != 0:
@@ -79,8 +86,12 @@ func (c *Client) Events(ctx context.Context, of lease.ShardID, after uint64, lim
 	case of.Job != 0:
 		q.Set("of", of.Job.String())
 	}
+	wait = min(max(wait, 0), lease.MaxWait)
+	if wait > 0 {
+		q.Set("wait_ns", strconv.FormatInt(int64(wait), 10))
+	}
 	var out eventList
-	err := c.get(ctx, "/v1/events", q, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q, wait: wait + answerWait}, &out)
 	return out.Events, err
 }
 
@@ -91,11 +102,48 @@ func (c *Client) Workers(ctx context.Context) ([]lease.Worker, error) {
 	return out.Workers, err
 }
 
+// Census implements lease.Control.
+func (c *Client) Census(ctx context.Context) (lease.Census, error) {
+	var out lease.Census
+	err := c.get(ctx, "/v1/census", nil, &out)
+	return out, err
+}
+
 // Verify implements lease.Control.
 func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
 	var out problemList
 	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/verify", wait: verifyWait}, &out)
 	return out.Problems, err
+}
+
+// Prune implements lease.Control.
+func (c *Client) Prune(ctx context.Context, ids []lease.JobID) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/prune", json: pruning{ids}}, nil)
+}
+
+// Backup implements lease.Control.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	p := newPatience(ctx, answerWait)
+	defer p.end()
+	resp, err := c.do(p, request{method: http.MethodGet, path: "/v1/backup"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	for buf := make([]byte, 256<<10); ; {
+		p.touch()
+		n, err := resp.Body.Read(buf)
+		p.rest() // a slow writer of these bytes is no stall
+		if _, err := w.Write(buf[:n]); err != nil {
+			return fmt.Errorf("write backup: %w", err)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return c.unreachable(p, err)
+		}
+	}
 }
 
 // Heartbeat implements lease.Control.

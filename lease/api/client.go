@@ -88,6 +88,7 @@ type request struct {
 	compact      []byte    // the body, in an exchange's compact form, or
 	body         io.Reader // the body of size bytes
 	size         int64
+	lease        string        // token of the lease that the body is for
 	wait         time.Duration // for the answer's header
 }
 
@@ -142,6 +143,9 @@ func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 		return nil, fmt.Errorf("the token has characters that no token has: %w", lease.ErrUnauthorized)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	if rq.lease != "" {
+		r.Header.Set(LeaseToken, rq.lease)
+	}
 	switch {
 	case rq.json != nil:
 		r.Header.Set("Content-Type", "application/json")

@@ -197,7 +197,7 @@ func TestBlobArrivesWholeOrNot(t *testing.T) {
 			"by count":   func(r io.Reader, n int64) error { _, err := io.ReadFull(r, make([]byte, n)); return err },
 			"by bytes":   func(r io.Reader, _ int64) error { return iotest.TestReader(r, data) },
 		} {
-			r, n, err := c.Blob(t.Context(), sum)
+			r, n, err := c.Blob(t.Context(), shardID, sum)
 			if name == "none" && errors.Is(err, lease.ErrUnreachable) {
 				continue // not even a header came
 			}
@@ -216,6 +216,10 @@ func TestBlobArrivesWholeOrNot(t *testing.T) {
 			}
 		}
 	}
+}
+
+func upload(d lease.Digest, size int64) lease.Upload {
+	return lease.Upload{Digest: d, Size: size, Shard: shardID, Fence: 1, Token: "t"}
 }
 
 func TestPutBlob(t *testing.T) {
@@ -239,7 +243,7 @@ func TestPutBlob(t *testing.T) {
 		"negative": {bytes.NewReader(nil), -1, abc, lease.ErrInvalid},
 	} {
 		f.asked = nil
-		err := c.PutBlob(t.Context(), tt.sum, int64(tt.size), tt.r)
+		err := c.PutBlob(t.Context(), upload(tt.sum, int64(tt.size)), tt.r)
 		if tt.want == nil && err != nil || !errors.Is(err, tt.want) {
 			t.Fatalf("%s: PutBlob = %v, want %v", name, err, tt.want)
 		}
@@ -251,7 +255,7 @@ func TestPutBlob(t *testing.T) {
 	read := 0
 	f.put = func(context.Context, io.Reader) error { return fmt.Errorf("put: %w", lease.ErrFull) }
 	r := readerFunc(func(p []byte) (int, error) { read += len(p); return len(p), nil })
-	if err := c.PutBlob(t.Context(), abc, 1<<30, r); !errors.Is(err, lease.ErrFull) || read != 0 {
+	if err := c.PutBlob(t.Context(), upload(abc, 1<<30), r); !errors.Is(err, lease.ErrFull) || read != 0 {
 		t.Fatalf("PutBlob on a full disk = %v after %d bytes, want ErrFull after none", err, read)
 	}
 }
@@ -273,7 +277,7 @@ func TestPutBlobCut(t *testing.T) {
 		}
 		return len(p), ctx.Err()
 	})
-	if err := c.PutBlob(ctx, abc, 1_000_000, r); !errors.Is(err, context.Canceled) {
+	if err := c.PutBlob(ctx, upload(abc, 1_000_000), r); !errors.Is(err, context.Canceled) {
 		t.Fatalf("PutBlob canceled halfway = %v", err)
 	}
 	if err := <-got; err == nil {

@@ -29,13 +29,32 @@
 //	GET  /v1/jobs/JOB/input          worker, reader    shard=N from=N to=N                   the bytes
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
+//	                                                   wait_ns=N
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
+//	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
+//	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
+//	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
-//	PUT  /v1/blobs/DIGEST            worker, submitter                      the bytes        204
-//	GET  /v1/blobs/DIGEST            worker, reader                                          the bytes
+//	GET  /v1/projects                any                                                     {"projects":[lease.Scope…]}
+//	POST /v1/projects                admin                                  {"project":NAME} 204
+//	POST /v1/projects/NAME/close     admin                                                   204
+//	POST /v1/projects/NAME/open      admin                                                   204
+//	PUT  /v1/projects/NAME/actors/ID admin                                                   204: assigned
+//	DELETE …the same                 admin                                                   204: no more
+//	GET  /v1/actors                  admin                                                   {"actors":[lease.Identity…]}
+//	POST /v1/actors                  admin                                  lease.Actor and  204
+//	                                                                        "token":DIGEST
+//	POST /v1/actors/ID/revoke        admin                                                   204
+//	PUT  /v1/actors/ID/token         admin                                  {"token":DIGEST} 204
+//
+// and blobs, which have no address of their own, as a digest is not a right:
+//
+//	PUT  /v1/jobs/JOB/shards/N/blobs/DIGEST   worker          fence=FENCE   the bytes        204
+//	GET  /v1/jobs/JOB/shards/N/blobs/DIGEST   worker, reader                                 the bytes
+//	PUT  /v1/projects/NAME/blobs/DIGEST       submitter                     the bytes        204
 //
 // [Routes] is this table for programs. A role includes those that lease.Actor.May
 // says. The role is the first gate only: what a project's actors may see and
@@ -47,6 +66,20 @@
 // hexadecimal digits, TARGET one of "job":JOB, "kind":KIND and "all":true, an instant RFC 3339 text, a duration (…_ns) an integer of
 // nanoseconds. Lists may hold fewer rows than the limit: a page is the last one
 // when it is empty.
+//
+// # Scope
+//
+// Actors act in the projects they are assigned to, an admin in all; what the role
+// and the project allow is decided by how the actor stands when the change is
+// made, not when the request came. A blob is read through a shard that refers to
+// it: as an input, as its result, as a result it waits for. A worker must hold
+// that shard. It uploads under a lease, open or lapsed, whose token it shows in
+// the header [LeaseToken]; 409 fenced tells that the lease is over, and its report
+// will be told why. Whether bytes are here already is told, by need_blobs and by
+// taking an upload unread, only where the project knows them. The token of an
+// actor is made by the client; the control plane is told its SHA-256.
+//
+// # Blobs
 //
 // A blob's length is announced (Content-Length); its last byte makes it count,
 // its digest is checked at both ends. An answer that ends early is no answer.

@@ -23,6 +23,9 @@ const (
 )
 
 var (
+	shardPath = "/v1/jobs/" + jobID.String() + "/shards/3"
+	blobPath  = shardPath + "/blobs/" + digest
+
 	shardID = lease.ShardID{Job: jobID, Seq: 3}
 	instant = time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}}
@@ -97,12 +100,39 @@ func (f *fake) Events(_ context.Context, of lease.ShardID, after uint64, limit i
 		f.note(of, after, limit)
 }
 
+func (f *fake) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
+	list, _ := (&fake{}).Events(ctx, of, after, limit)
+	return list, f.note(of, after, limit, wait)
+}
+
 func (f *fake) Workers(context.Context) ([]lease.Worker, error) {
 	return []lease.Worker{{ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Leases: 2}}, f.note()
 }
 
+func (f *fake) Census(context.Context) (lease.Census, error) {
+	return lease.Census{
+		At:     instant,
+		Jobs:   []lease.JobCount{{Kind: "ocr", Jobs: map[lease.JobState]int{lease.JobDone: 2}, Items: lease.Progress{Total: 3, Done: 2, Failed: 1}, Reused: 1}},
+		Shards: []lease.ShardCount{{Kind: "ocr", Counts: lease.Counts{Leased: 2}, Lapsed: 1, Old: 1}},
+		Leases: []lease.LeaseCount{{Worker: "mac", Leases: 2, Lapsed: 1}},
+		Makers: []lease.MakerCount{{Kind: "ocr", Maker: lease.Maker{Engine: "e", Model: "m", Server: "s"}, Results: 2, Reused: 1}},
+		Pauses: []lease.Pause{{Target: lease.Target{All: true}, Actor: "ann", Since: instant}},
+		Store:  lease.StoreFigures{Bytes: 1 << 40, Events: 9, Commits: 8, Blobs: 1, BlobBytes: 3},
+	}, f.note()
+}
+
 func (f *fake) Verify(context.Context) ([]lease.Problem, error) {
 	return []lease.Problem{{Kind: "orphan_events", Subject: shardID.String(), Detail: "no row"}}, f.note()
+}
+
+func (f *fake) Prune(_ context.Context, ids []lease.JobID) error { return f.note(ids) }
+
+func (f *fake) Backup(_ context.Context, w io.Writer) error {
+	if err := f.note(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "an archive")
+	return err
 }
 
 func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
@@ -129,7 +159,7 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 	return lease.Beaten{Lost: []lease.ShardID{shardID}}, f.note(b)
 }
 
-func (f *fake) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
+func (f *fake) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {
 	if f.put != nil {
 		return f.put(ctx, r)
 	}
@@ -137,17 +167,47 @@ func (f *fake) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Rea
 	if err != nil {
 		return fmt.Errorf("put: %w", err)
 	}
-	if lease.DigestOf(b) != d || int64(len(b)) != size {
+	if lease.DigestOf(b) != u.Digest || int64(len(b)) != u.Size {
 		return lease.ErrDigest
 	}
-	return f.note(d, size, string(b))
+	return f.note(u, string(b))
 }
 
-func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+func (f *fake) Blob(_ context.Context, of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
 	if f.blobs != nil {
 		return f.blobs()
 	}
-	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(d)
+	return io.NopCloser(bytes.NewReader([]byte("abc"))), 3, f.note(of, d)
+}
+
+func (f *fake) Projects(context.Context) ([]lease.Scope, error) {
+	return []lease.Scope{{Project: "p", Closed: true, Created: instant, Events: 2, Last: 5}}, f.note()
+}
+
+func (f *fake) CreateProject(_ context.Context, p lease.Project) error { return f.note("create", p) }
+func (f *fake) CloseProject(_ context.Context, p lease.Project) error  { return f.note("close", p) }
+func (f *fake) OpenProject(_ context.Context, p lease.Project) error   { return f.note("open", p) }
+
+func (f *fake) Actors(context.Context) ([]lease.Identity, error) {
+	return []lease.Identity{{Actor: lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}, Created: instant, Revoked: true, Used: instant, Events: 3, Last: 7}}, f.note()
+}
+
+func (f *fake) AddActor(_ context.Context, a lease.Actor, token lease.Digest) error {
+	return f.note(a, token)
+}
+
+func (f *fake) RotateActor(_ context.Context, id lease.ActorID, token lease.Digest) error {
+	return f.note(id, token)
+}
+
+func (f *fake) RevokeActor(_ context.Context, id lease.ActorID) error { return f.note("revoke", id) }
+
+func (f *fake) Assign(_ context.Context, id lease.ActorID, p lease.Project) error {
+	return f.note("assign", id, p)
+}
+
+func (f *fake) Unassign(_ context.Context, id lease.ActorID, p lease.Project) error {
+	return f.note("unassign", id, p)
 }
 
 func (f *fake) Input(_ context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {

@@ -21,7 +21,7 @@ import (
 
 // target fills a pattern in.
 func target(pattern string) string {
-	return strings.NewReplacer("{job}", jobID.String(), "{digest}", digest).Replace(pattern)
+	return strings.NewReplacer("{job}", jobID.String(), "{shard}", "3", "{digest}", digest, "{project}", "p", "{actor}", "ann").Replace(pattern)
 }
 
 // ask sends one request to a handler. Headers come as name, value, …
@@ -57,7 +57,7 @@ func TestNoToken(t *testing.T) {
 	places := []place{
 		{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/"}, {"GET", "/v2/jobs"}, {"GET", "/v1/nope"}, {"GET", "/v1//jobs"}, {"GET", "/v1/../x"}, {"GET", "/v1/jobs/"},
 		{"DELETE", "/v1/jobs"}, {"OPTIONS", "/v1/jobs"}, {"POST", "/healthz"}, {"GET", "/healthz/"}, {"TRACE", "/"}, {"HEAD", "/v1/jobs"},
-		{"GET", "/v1/jobs/nonsense"}, {"GET", "/v1/jobs?nope=1"}, {"PUT", "/v1/blobs/nonsense"}, {"BREW", "/v1/exchange"}, {"GET", "/debug/pprof/"},
+		{"GET", "/v1/jobs/nonsense"}, {"GET", "/v1/jobs?nope=1"}, {"PUT", shardPath + "/blobs/nonsense"}, {"BREW", "/v1/exchange"}, {"GET", "/debug/pprof/"},
 	}
 	for _, r := range api.Routes() {
 		places = append(places, place{r.Method, target(r.Pattern)})
@@ -104,10 +104,15 @@ func TestRoles(t *testing.T) {
 	may := map[string]string{
 		"POST /v1/jobs": "admin submitter", "GET /v1/jobs": "admin submitter reader", "GET /v1/jobs/{job}": "admin submitter reader",
 		"POST /v1/jobs/{job}/cancel": "admin submitter", "GET /v1/jobs/{job}/shards": "admin submitter reader",
-		"POST /v1/jobs/{job}/retry": "admin submitter", "POST /v1/pause": "admin submitter", "POST /v1/resume": "admin submitter",
+		"GET /v1/census": "admin submitter reader", "POST /v1/jobs/{job}/retry": "admin submitter", "POST /v1/pause": "admin submitter", "POST /v1/resume": "admin submitter",
 		"GET /v1/events": "admin submitter reader", "GET /v1/workers": "admin submitter reader", "GET /v1/verify": "admin",
-		"POST /v1/exchange": "admin worker", "POST /v1/heartbeat": "admin worker",
-		"PUT /v1/blobs/{digest}": "admin submitter worker", "GET /v1/blobs/{digest}": "admin submitter reader worker",
+		"POST /v1/prune": "admin", "GET /v1/backup": "admin", "POST /v1/exchange": "admin worker", "POST /v1/heartbeat": "admin worker",
+		"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}": "admin worker", "PUT /v1/projects/{project}/blobs/{digest}": "admin submitter",
+		"GET /v1/jobs/{job}/shards/{shard}/blobs/{digest}": "admin submitter reader worker",
+		"GET /v1/projects": "admin submitter reader worker", "POST /v1/projects": "admin",
+		"POST /v1/projects/{project}/close": "admin", "POST /v1/projects/{project}/open": "admin",
+		"PUT /v1/projects/{project}/actors/{actor}": "admin", "DELETE /v1/projects/{project}/actors/{actor}": "admin",
+		"GET /v1/actors": "admin", "POST /v1/actors": "admin", "POST /v1/actors/{actor}/revoke": "admin", "PUT /v1/actors/{actor}/token": "admin",
 		"GET /v1/jobs/{job}/input": "admin submitter reader worker",
 	}
 	for _, r := range api.Routes() {
@@ -118,7 +123,7 @@ func TestRoles(t *testing.T) {
 		for _, role := range []string{"admin", "submitter", "reader", "worker"} {
 			f := &fake{}
 			body, kind := "{}", "application/json"
-			if r.Method == "PUT" {
+			if strings.Contains(r.Pattern, "/blobs/") {
 				body, kind = "abc", "application/octet-stream"
 			}
 			w := ask(newHandler(f), r.Method, target(r.Pattern), body, "Authorization", "bearer "+role, "Content-Type", kind)
@@ -149,8 +154,8 @@ func TestRefusals(t *testing.T) {
 		{"id in another spelling", "GET", "/v1/jobs/HV05C-1", "", nil, lease.ErrMalformed},
 		{"escaped slash in an id", "GET", "/v1/jobs/hv05c-1%2f3", "", nil, lease.ErrMalformed},
 		{"escaped dots in an id", "GET", "/v1/jobs/%2e%2e", "", nil, lease.ErrMalformed},
-		{"no digest", "GET", "/v1/blobs/abc", "", nil, lease.ErrMalformed},
-		{"digest in upper case", "GET", "/v1/blobs/" + strings.ToUpper(digest), "", nil, lease.ErrMalformed},
+		{"no digest", "GET", shardPath + "/blobs/abc", "", nil, lease.ErrMalformed},
+		{"digest in upper case", "GET", shardPath + "/blobs/" + strings.ToUpper(digest), "", nil, lease.ErrMalformed},
 
 		{"unknown parameter", "GET", "/v1/jobs?page=1", "", nil, lease.ErrMalformed},
 		{"parameter twice", "GET", "/v1/jobs?limit=1&limit=2", "", nil, lease.ErrMalformed},
@@ -184,7 +189,7 @@ func TestRefusals(t *testing.T) {
 		{"plain text", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", "text/plain"}, lease.ErrMalformed},
 		{"no content type", "POST", cancel, `{"reason":"a"}`, []string{"Content-Type", ""}, lease.ErrMalformed},
 		{"gzip", "POST", cancel, `{"reason":"a"}`, []string{"Content-Encoding", "gzip"}, lease.ErrMalformed},
-		{"identity", "PUT", "/v1/blobs/" + digest, `abc`, []string{"Content-Encoding", "identity"}, lease.ErrMalformed},
+		{"identity", "PUT", blobPath, `abc`, []string{"Content-Encoding", "identity"}, lease.ErrMalformed},
 
 		{"foreign host", "GET", "/v1/jobs", "", []string{"Host", "evil.example"}, lease.ErrForbidden},
 		{"foreign host with a port", "GET", "/v1/jobs", "", []string{"Host", "evil.example:7333"}, lease.ErrForbidden},
@@ -194,7 +199,7 @@ func TestRefusals(t *testing.T) {
 		{"no host", "GET", "/v1/jobs", "", []string{"Host", ""}, lease.ErrForbidden},
 		{"cross-site", "POST", cancel, `{"reason":"a"}`, []string{"Sec-Fetch-Site", "cross-site"}, lease.ErrForbidden},
 		{"same-site", "POST", cancel, `{"reason":"a"}`, []string{"Sec-Fetch-Site", "same-site"}, lease.ErrForbidden},
-		{"foreign origin", "PUT", "/v1/blobs/" + digest, `abc`, []string{"Origin", "https://evil.example"}, lease.ErrForbidden},
+		{"foreign origin", "PUT", blobPath, `abc`, []string{"Origin", "https://evil.example"}, lease.ErrForbidden},
 		{"null origin", "POST", cancel, `{"reason":"a"}`, []string{"Origin", "null"}, lease.ErrForbidden},
 		{"other protocol", "GET", "/v1/jobs", "", []string{api.Header, "2"}, lease.ErrMalformed},
 		{"two protocols", "GET", "/v1/jobs", "", []string{api.Header, "1", api.Header, "1"}, lease.ErrMalformed},
@@ -252,13 +257,13 @@ func TestRawRequests(t *testing.T) {
 		{"absolute form names the host", "GET http://evil.example/v1/jobs HTTP/1.1\r\n" + auth + "\r\n", 403},
 		{"huge header", "GET /v1/jobs HTTP/1.1\r\n" + auth + "X: " + strings.Repeat("a", 64<<10) + "\r\n\r\n", 431},
 		{"two lengths", "POST /v1/jobs HTTP/1.1\r\n" + auth + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
-		{"length and chunks", "PUT /v1/blobs/" + digest + " HTTP/1.1\r\n" + auth + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 400},
-		{"blob in chunks", "PUT /v1/blobs/" + digest + " HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 400},
+		{"length and chunks", "PUT " + blobPath + " HTTP/1.1\r\n" + auth + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 400},
+		{"blob in chunks", "PUT " + blobPath + " HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 400},
 		{"JSON in chunks over the limit", "POST /v1/jobs HTTP/1.1\r\n" + auth + "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			fmt.Sprintf("%x\r\n", api.MaxBody+1) + strings.Repeat(" ", api.MaxBody+1) + "\r\n0\r\n\r\n", 413},
-		{"blob of enormous length", "PUT /v1/blobs/" + digest + " HTTP/1.1\r\n" + auth + "Content-Length: 9223372036854775807\r\n\r\n", 413},
+		{"blob of enormous length", "PUT " + blobPath + " HTTP/1.1\r\n" + auth + "Content-Length: 9223372036854775807\r\n\r\n", 413},
 		{"JSON of enormous length", "POST /v1/jobs HTTP/1.1\r\n" + auth + "Content-Type: application/json\r\nContent-Length: 9223372036854775807\r\n\r\n", 413},
-		{"wrong digest", "PUT /v1/blobs/" + digest + " HTTP/1.1\r\n" + auth + "Content-Length: 3\r\n\r\nabd", 422},
+		{"wrong digest", "PUT " + blobPath + " HTTP/1.1\r\n" + auth + "Content-Length: 3\r\n\r\nabd", 422},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

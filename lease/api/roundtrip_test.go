@@ -33,6 +33,8 @@ var (
 		},
 		Releases: []lease.Give{{Shard: shardID, Fence: 3, Reason: "low disk", Delay: time.Minute}},
 	}
+	held = lease.Upload{Digest: abc, Size: 3, Shard: shardID, Fence: 1<<60 + 1, Token: "t"}
+	ann  = lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}
 	beat = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5}}}
 )
 
@@ -83,8 +85,20 @@ var operations = []struct {
 	{"GET /v1/events", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Events(ctx, lease.ShardID{}, 0, 7)
 	}, []any{lease.ShardID{}, uint64(0), 7}},
+	{"GET /v1/events", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Follow(ctx, shardID, 5, 7, time.Second)
+	}, []any{shardID, uint64(5), 7, time.Second}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
+	{"GET /v1/census", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Census(ctx) }, nil},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
+	{"POST /v1/prune", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Prune(ctx, []lease.JobID{jobID})
+	}, []any{[]lease.JobID{jobID}}},
+	{"GET /v1/backup", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		var b strings.Builder
+		err := c.Backup(ctx, &b)
+		return b.String(), err
+	}, nil},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		if far, ok := c.(*api.Client); ok {
 			c = api.SpeakJSON(far)
@@ -93,17 +107,32 @@ var operations = []struct {
 	}, []any{exchange}},
 	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
-	{"PUT /v1/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
-		return nil, c.PutBlob(ctx, abc, 3, strings.NewReader("abc"))
-	}, []any{abc, int64(3), "abc"}},
-	{"GET /v1/blobs/{digest}", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
-		r, n, err := c.Blob(ctx, abc)
+	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.PutBlob(ctx, held, strings.NewReader("abc"))
+	}, []any{held, "abc"}},
+	{"PUT /v1/projects/{project}/blobs/{digest}", lease.Submitter, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.PutBlob(ctx, lease.Upload{Digest: abc, Size: 3, Project: "a b"}, strings.NewReader("abc"))
+	}, []any{lease.Upload{Digest: abc, Size: 3, Project: "a b"}, "abc"}},
+	{"GET /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		r, n, err := c.Blob(ctx, shardID, abc)
 		if err != nil {
 			return nil, err
 		}
 		b, err := io.ReadAll(r)
 		return fmt.Sprintf("%d %s", n, b), errors.Join(err, r.Close())
-	}, []any{abc}},
+	}, []any{shardID, abc}},
+	{"GET /v1/projects", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Projects(ctx) }, nil},
+	{"POST /v1/projects", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.CreateProject(ctx, "a/b") }, []any{"create", lease.Project("a/b")}},
+	{"POST /v1/projects/{project}/close", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.CloseProject(ctx, "a/b") }, []any{"close", lease.Project("a/b")}},
+	{"POST /v1/projects/{project}/open", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.OpenProject(ctx, "é%2f") }, []any{"open", lease.Project("é%2f")}},
+	{"PUT /v1/projects/{project}/actors/{actor}", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Assign(ctx, "ann@home", "p")
+	}, []any{"assign", lease.ActorID("ann@home"), lease.Project("p")}},
+	{"DELETE /v1/projects/{project}/actors/{actor}", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.Unassign(ctx, "ann", "p") }, []any{"unassign", lease.ActorID("ann"), lease.Project("p")}},
+	{"GET /v1/actors", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Actors(ctx) }, nil},
+	{"POST /v1/actors", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.AddActor(ctx, ann, abc) }, []any{ann, abc}},
+	{"POST /v1/actors/{actor}/revoke", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RevokeActor(ctx, "ann") }, []any{"revoke", lease.ActorID("ann")}},
+	{"PUT /v1/actors/{actor}/token", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RotateActor(ctx, "ann", abc) }, []any{lease.ActorID("ann"), abc}},
 }
 
 func read(r io.ReadCloser, err error) (any, error) {

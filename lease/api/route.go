@@ -36,12 +36,11 @@ var (
 	submitter = []lease.Role{lease.Submitter}
 	worker    = []lease.Role{lease.WorkerRole}
 	admin     = []lease.Role{lease.Admin}
-	uploader  = []lease.Role{lease.WorkerRole, lease.Submitter}
-	fetcher   = []lease.Role{lease.WorkerRole, lease.Reader}
+	anyone    = []lease.Role{lease.WorkerRole, lease.Reader}
 )
 
 // routes is everything there is but /healthz.
-var routes = []route{
+var routes = append([]route{
 	{Route{"POST", "/v1/jobs", submitter, true}, (*call).submit},
 	{Route{"GET", "/v1/jobs", reader, true}, (*call).jobs},
 	{Route{"GET", "/v1/jobs/{job}", reader, true}, (*call).job},
@@ -50,15 +49,19 @@ var routes = []route{
 	{Route{"POST", "/v1/pause", submitter, true}, (*call).pause},
 	{Route{"POST", "/v1/resume", submitter, true}, (*call).resume},
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
-	{Route{"GET", "/v1/jobs/{job}/input", fetcher, true}, (*call).input},
+	{Route{"GET", "/v1/jobs/{job}/input", anyone, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
-	{Route{"GET", "/v1/workers", reader, false}, (*call).workers},
+	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
+	{Route{"GET", "/v1/census", reader, true}, (*call).census},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
+	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
+	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
-	{Route{"PUT", "/v1/blobs/{digest}", uploader, true}, (*call).putBlob},
-	{Route{"GET", "/v1/blobs/{digest}", fetcher, true}, (*call).blob},
-}
+	{Route{"PUT", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", worker, true}, (*call).putShardBlob},
+	{Route{"PUT", "/v1/projects/{project}/blobs/{digest}", submitter, true}, (*call).putProjectBlob},
+	{Route{"GET", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", anyone, true}, (*call).blob},
+}, registryRoutes...)
 
 // Routes lists every operation that needs a token.
 func Routes() []Route {
@@ -102,6 +105,9 @@ type (
 	}
 	workerList struct {
 		Workers []lease.Worker `json:"workers"`
+	}
+	pruning struct {
+		Jobs []lease.JobID `json:"jobs"`
 	}
 	problemList struct {
 		Problems []lease.Problem `json:"problems"`
@@ -199,7 +205,7 @@ func (c *call) shards(r *http.Request) (any, error) {
 }
 
 func (c *call) events(r *http.Request) (any, error) {
-	q := parseQuery(r, "of", "after", "limit")
+	q := parseQuery(r, "of", "after", "limit", "wait_ns")
 	var of lease.ShardID
 	if s := q.get("of"); s != "" {
 		var err error
@@ -210,11 +216,15 @@ func (c *call) events(r *http.Request) (any, error) {
 		}
 		q.fault(err)
 	}
-	after, limit := q.uint("after", 64), q.int("limit")
+	after, limit, wait := q.uint("after", 64), q.int("limit"), q.uint("wait_ns", 62)
 	if q.err != nil {
 		return nil, q.err
 	}
-	list, err := c.control.Events(r.Context(), of, after, limit)
+	if wait == 0 {
+		list, err := c.control.Events(r.Context(), of, after, limit)
+		return eventList{list}, err
+	}
+	list, err := c.control.Follow(r.Context(), of, after, limit, min(time.Duration(wait), lease.MaxWait))
 	return eventList{list}, err
 }
 
@@ -226,12 +236,44 @@ func (c *call) workers(r *http.Request) (any, error) {
 	return workerList{list}, err
 }
 
+func (c *call) census(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	out, err := c.control.Census(r.Context())
+	return out, err
+}
+
 func (c *call) verify(r *http.Request) (any, error) {
 	if err := parseQuery(r).err; err != nil {
 		return nil, err
 	}
 	list, err := c.control.Verify(r.Context())
 	return problemList{list}, err
+}
+
+func (c *call) prune(r *http.Request) (any, error) {
+	var p pruning
+	if err := c.decode(r, maxSmall, &p); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Prune(r.Context(), p.Jobs)
+}
+
+// backup streams: what goes wrong behind its first bytes cuts the answer off.
+func (c *call) backup(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	c.w.Header().Set("Content-Type", "application/x-tar")
+	err := c.control.Backup(r.Context(), c.w)
+	if err != nil && c.w.status != 0 {
+		if r.Context().Err() == nil {
+			c.h.Log.Error("backup cut", "error", err)
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return nil, err
 }
 
 func (c *call) exchange(r *http.Request) (any, error) {
@@ -263,28 +305,55 @@ func (c *call) heartbeat(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (c *call) putBlob(r *http.Request) (any, error) {
-	d, err := lease.ParseDigest(r.PathValue("digest"))
+// LeaseToken is the header in which an upload shows the token of its lease.
+const LeaseToken = "Macbatch-Lease"
+
+// shardOf reads the shard that a path names.
+func shardOf(r *http.Request) (lease.ShardID, error) {
+	return lease.ParseShardID(r.PathValue("job") + "/" + r.PathValue("shard"))
+}
+
+func (c *call) putShardBlob(r *http.Request) (any, error) {
+	id, err := shardOf(r)
+	q := parseQuery(r, "fence")
+	fence := q.uint("fence", 64)
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	return nil, c.putBlob(r, lease.Upload{Shard: id, Fence: lease.Fence(fence), Token: r.Header.Get(LeaseToken)})
+}
+
+func (c *call) putProjectBlob(r *http.Request) (any, error) {
+	if err := parseQuery(r).err; err != nil {
+		return nil, err
+	}
+	return nil, c.putBlob(r, lease.Upload{Project: lease.Project(r.PathValue("project"))})
+}
+
+func (c *call) putBlob(r *http.Request, u lease.Upload) (err error) {
+	u.Digest, err = lease.ParseDigest(r.PathValue("digest"))
+	u.Size = r.ContentLength
 	switch {
 	case err != nil:
-		return nil, err
-	case r.ContentLength < 0:
-		return nil, fmt.Errorf("put blob %v: its length must be announced: %w", d, lease.ErrMalformed)
-	case r.ContentLength > c.h.MaxBlob:
-		return nil, fmt.Errorf("put blob %v: %d bytes, over %d: %w", d, r.ContentLength, c.h.MaxBlob, lease.ErrTooLarge)
+		return err
+	case u.Size < 0:
+		return fmt.Errorf("put blob %v: its length must be announced: %w", u.Digest, lease.ErrMalformed)
+	case u.Size > c.h.MaxBlob:
+		return fmt.Errorf("put blob %v: %d bytes, over %d: %w", u.Digest, u.Size, c.h.MaxBlob, lease.ErrTooLarge)
 	}
-	if err = c.control.PutBlob(r.Context(), d, r.ContentLength, c.body); err != nil && c.body.broken() != nil {
-		err = fmt.Errorf("put blob %v: the body ended early: %w", d, lease.ErrMalformed)
+	if err = c.control.PutBlob(r.Context(), u, c.body); err != nil && c.body.broken() != nil {
+		err = fmt.Errorf("put blob %v: the body ended early: %w", u.Digest, lease.ErrMalformed)
 	}
-	return nil, err
+	return err
 }
 
 func (c *call) blob(r *http.Request) (any, error) {
-	d, err := lease.ParseDigest(r.PathValue("digest"))
-	if err = cmp.Or(err, parseQuery(r).err); err != nil {
+	of, err := shardOf(r)
+	d, err2 := lease.ParseDigest(r.PathValue("digest"))
+	if err = cmp.Or(err, err2, parseQuery(r).err); err != nil {
 		return nil, err
 	}
-	blob, size, err := c.control.Blob(r.Context(), d)
+	blob, size, err := c.control.Blob(r.Context(), of, d)
 	if err != nil {
 		return nil, err
 	}

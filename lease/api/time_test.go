@@ -100,7 +100,7 @@ const preamble = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json
 
 func TestSlowClientsAreCut(t *testing.T) {
 	f := &fake{}
-	blob := "PUT /v1/blobs/" + digest + preamble + "Authorization: Bearer admin\r\nContent-Length: 1000000\r\n\r\n"
+	blob := "PUT " + blobPath + preamble + "Authorization: Bearer admin\r\nContent-Length: 1000000\r\n\r\n"
 	tests := []struct {
 		name, say, answer string
 		then              func(net.Conn)
@@ -172,7 +172,7 @@ func TestSlowStore(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if err := c.PutBlob(t.Context(), abc, 100_000, strings.NewReader(strings.Repeat("a", 100_000))); err != nil {
+			if err := c.PutBlob(t.Context(), upload(abc, 100_000), strings.NewReader(strings.Repeat("a", 100_000))); err != nil {
 				t.Fatalf("PutBlob = %v", err)
 			}
 			<-time.After(50 * time.Second)
@@ -197,7 +197,7 @@ func TestDeafClient(t *testing.T) {
 		}
 		defer conn.Close()
 		begun := time.Now()
-		io.WriteString(conn, "GET /v1/blobs/"+digest+preamble+"Authorization: Bearer admin\r\n\r\n") //nolint:errcheck // the wait would tell
+		io.WriteString(conn, "GET "+blobPath+preamble+"Authorization: Bearer admin\r\n\r\n") //nolint:errcheck // the wait would tell
 		select {
 		case <-closed:
 		case <-time.After(10 * time.Minute):
@@ -268,9 +268,9 @@ func TestSilentServer(t *testing.T) {
 			{"Heartbeat", 45 * time.Second, func() error { _, err := c.Heartbeat(t.Context(), beat); return err }},
 			{"Exchange", 65 * time.Second, func() error { _, err := c.Exchange(t.Context(), exchange); return err }},
 			{"Verify", 10 * time.Minute, func() error { _, err := c.Verify(t.Context()); return err }},
-			{"PutBlob", 60 * time.Second, func() error { return c.PutBlob(t.Context(), abc, 3, strings.NewReader("abc")) }},
+			{"PutBlob", 60 * time.Second, func() error { return c.PutBlob(t.Context(), held, strings.NewReader("abc")) }},
 			{"Blob", 110 * time.Second, func() error {
-				r, _, err := c.Blob(t.Context(), abc)
+				r, _, err := c.Blob(t.Context(), shardID, abc)
 				if err != nil {
 					return err
 				}
@@ -280,7 +280,7 @@ func TestSilentServer(t *testing.T) {
 				return err
 			}},
 			{"slow reader", time.Hour, func() error {
-				r, _, err := c.Blob(t.Context(), abc)
+				r, _, err := c.Blob(t.Context(), shardID, abc)
 				if err != nil {
 					return err
 				}

@@ -65,7 +65,7 @@ func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit 
 	return out, nil
 }
 
-func (c *control) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+func (c *control) Blob(_ context.Context, _ lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
 	b, ok := c.values[d]
 	if !ok {
 		return nil, 0, lease.ErrNotFound

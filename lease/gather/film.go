@@ -143,7 +143,7 @@ func (g *Gatherer) fetch(ctx context.Context, s *lease.Shard, into any) (*lease.
 func (g *Gatherer) result(ctx context.Context, row *lease.Shard) ([]byte, error) {
 	b := []byte(row.Result.Inline)
 	if row.Result.Blob {
-		r, n, err := g.ctl.Blob(ctx, row.Result.Digest)
+		r, n, err := g.ctl.Blob(ctx, row.ID, row.Result.Digest)
 		if err != nil {
 			return nil, err
 		}

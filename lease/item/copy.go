@@ -34,6 +34,10 @@ const maxProblems = 1000
 type Writer struct {
 	Check func(*Item) error // what the kind asks of an item; nil: nothing
 
+	// Inline returns the line that takes an item's place, where it names files that
+	// are to be in it; nil: it stays as it is. May be nil itself.
+	Inline func(*Item) ([]byte, error)
+
 	Items    int   // written
 	Bad      int   // lines that are none
 	Bytes    int64 // written
@@ -108,6 +112,17 @@ func (w *Writer) line(n int, line []byte) error {
 	if err != nil {
 		w.bad(n, explain(n, line, err))
 		return nil
+	}
+	if w.Inline != nil {
+		other, err := w.Inline(it)
+		if err == nil && other != nil {
+			line = other
+			it, err = Parse(line)
+		}
+		if err != nil {
+			w.bad(n, err.Error())
+			return nil
+		}
 	}
 	if text := w.refuse(n, it); text != "" {
 		w.bad(n, text)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -49,6 +50,32 @@ func DataURL(raw json.RawMessage) ([]byte, error) {
 	return b, nil
 }
 
+// File returns the path that a plain item has where a data URL is due; "" for none.
+func (it *Item) File(name string) string {
+	s, err := text(it.Fields[name])
+	if err != nil || strings.HasPrefix(s, "data:") {
+		return ""
+	}
+	return s
+}
+
+// With returns the line of a plain item with the bytes of a file in one of its fields.
+func (it *Item) With(name, mediaType string, b []byte) ([]byte, error) {
+	fields := maps.Clone(it.Fields)
+	for key, v := range map[string]string{"custom_id": it.ID, name: dataURL(mediaType, b)} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		fields[key] = raw
+	}
+	return json.Marshal(fields)
+}
+
+func dataURL(mediaType string, b []byte) string {
+	return "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(b)
+}
+
 // OfText makes the line of a text.
 func OfText(id, s string) ([]byte, error) {
 	return json.Marshal(struct {
@@ -59,7 +86,7 @@ func OfText(id, s string) ([]byte, error) {
 
 // OfData makes the line of an image, or of a document: a PDF file.
 func OfData(id, mediaType string, b []byte) ([]byte, error) {
-	url := "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(b)
+	url := dataURL(mediaType, b)
 	if mediaType == "application/pdf" {
 		return json.Marshal(struct {
 			ID       string `json:"custom_id"`

@@ -61,7 +61,7 @@ func (it *Item) identify(fields map[string]json.RawMessage) error {
 	id, err := text(raw)
 	switch {
 	case err != nil:
-		return fmt.Errorf("custom_id %s", err)
+		return fmt.Errorf("custom_id %w", err)
 	case id == "":
 		return errors.New("custom_id is empty")
 	case len(id) > MaxID:
@@ -82,7 +82,7 @@ func (it *Item) batch(fields map[string]json.RawMessage) error {
 		case "url":
 			url, err := text(raw)
 			if err != nil {
-				return fmt.Errorf("url %s", err)
+				return fmt.Errorf("url %w", err)
 			}
 			it.URL = url
 		case "body":
@@ -129,7 +129,7 @@ func (it *Item) Field(name string) (string, error) {
 	}
 	s, err := text(raw)
 	if err != nil {
-		return "", fmt.Errorf("%s %s", name, err)
+		return "", fmt.Errorf("%s %w", name, err)
 	}
 	if s == "" {
 		return "", fmt.Errorf("%s is empty", name)

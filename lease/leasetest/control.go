@@ -41,6 +41,9 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"retry of a canceled job", testRetryCanceled},
 		{"retry of what is done", testRetryDone},
 		{"retry of a list", testRetryList},
+		{"census", testCensus},
+		{"waits", testWaits},
+		{"followed events", testFollow},
 		{"poison", testPoison},
 		{"restart", testRestart},
 		{"clock steps", testClockSteps},
@@ -48,6 +51,9 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"release", testRelease},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
+		{"prune", testPrune},
+		{"backup", testBackup},
+		{"projects and actors", testRegistry},
 		{"list", testList},
 		{"list outcomes", testListOutcomes},
 		{"list reuse", testListReuse},
@@ -211,7 +217,7 @@ func testBlobs(t *testing.T, ctl lease.Control, f *Fixture) {
 	}
 	d := w.Sound(g)
 	wantVerdict(t, "blob here", w.Report(rep), lease.Accepted)
-	r, n, err := ctl.Blob(t.Context(), d)
+	r, n, err := ctl.Blob(t.Context(), lease.ShardID{Job: id, Seq: 2}, d)
 	if err != nil || n != int64(len(SoundBytes(g.Shard))) {
 		t.Fatalf("blob = %d bytes, %v", n, err)
 	}
@@ -579,7 +585,7 @@ func testErrors(t *testing.T, ctl lease.Control, _ *Fixture) {
 	if _, err := ctl.Submit(ctx, sub); !errors.Is(err, lease.ErrKeyReused) {
 		t.Errorf("another submission under the key: %v, want %v", err, lease.ErrKeyReused)
 	}
-	if _, _, err := ctl.Blob(ctx, lease.Digest{1}); !errors.Is(err, lease.ErrNotFound) {
+	if _, _, err := ctl.Blob(ctx, lease.ShardID{Job: a, Seq: 1}, lease.Digest{1}); !errors.Is(err, lease.ErrNotFound) {
 		t.Errorf("blob that is not there: %v, want %v", err, lease.ErrNotFound)
 	}
 }
@@ -599,4 +605,52 @@ func testWaitingClaim(t *testing.T, ctl lease.Control, _ *Fixture) {
 	if _, err := ctl.Exchange(ctx, lease.Exchange{Hello: w.Hello, Request: 9, Max: 1, Wait: lease.MaxWait}); err == nil {
 		t.Error("a claim whose context ended returned no error")
 	}
+}
+
+func testRegistry(t *testing.T, ctl lease.Control, f *Fixture) {
+	ctx := t.Context()
+	must := func(what string, err error, want error) {
+		t.Helper()
+		if !errors.Is(err, want) || want == nil && err != nil {
+			t.Fatalf("%s: %v, want %v", what, err, want)
+		}
+	}
+	ann := lease.Actor{ID: "ann@home", Role: lease.Submitter, Projects: []lease.Project{"films", lease.DefaultProject}}
+	for range 2 { // what is asked for twice is done once
+		must("create", ctl.CreateProject(ctx, "films"), nil)
+		must("close", ctl.CloseProject(ctx, "films"), nil)
+		must("add", ctl.AddActor(ctx, ann, lease.Digest{1}), nil)
+		must("unassign", ctl.Unassign(ctx, ann.ID, lease.DefaultProject), nil)
+		must("rotate", ctl.RotateActor(ctx, ann.ID, lease.Digest{2}), nil)
+		must("add after a rotation", ctl.AddActor(ctx, ann, lease.Digest{1}), lease.ErrNotAllowed)
+		must("rotate back", ctl.RotateActor(ctx, ann.ID, lease.Digest{1}), nil)
+		must("assign", ctl.Assign(ctx, ann.ID, lease.DefaultProject), nil)
+		must("open", ctl.OpenProject(ctx, "films"), nil)
+	}
+	f.Restart(t)
+	ps, err := ctl.Projects(ctx)
+	if err != nil || len(ps) != 2 || ps[0].Project != lease.DefaultProject || ps[1].Project != "films" || ps[1].Closed || ps[1].Events != 5 {
+		t.Fatalf("projects = %+v, %v, want default and films, open after five events", ps, err)
+	}
+	who, err := ctl.Actors(ctx)
+	if err != nil || len(who) != 1 || who[0].ID != ann.ID || who[0].Role != ann.Role || fmt.Sprint(who[0].Projects) != "[default films]" || who[0].Revoked {
+		t.Fatalf("actors = %+v, %v, want ann in both projects", who, err)
+	}
+	for range 2 {
+		must("revoke", ctl.RevokeActor(ctx, ann.ID), nil)
+	}
+	must("assign a revoked actor", ctl.Assign(ctx, ann.ID, "films"), lease.ErrNotFound)
+	must("assign to no project", ctl.Assign(ctx, ann.ID, "nowhere"), lease.ErrNotFound)
+	must("rotate nobody", ctl.RotateActor(ctx, "bob", lease.Digest{1}), lease.ErrNotFound)
+	must("revoke nobody", ctl.RevokeActor(ctx, "bob"), lease.ErrNotFound)
+	must("close nothing", ctl.CloseProject(ctx, "nowhere"), lease.ErrNotFound)
+	must("a role that is none", ctl.AddActor(ctx, lease.Actor{ID: "bob", Role: "boss"}, lease.Digest{1}), lease.ErrInvalid)
+	must("a name for a token's end", ctl.AddActor(ctx, lease.Actor{ID: "b_b", Role: lease.Reader}, lease.Digest{1}), lease.ErrInvalid)
+	must("an actor of no project", ctl.AddActor(ctx, lease.Actor{ID: "bob", Role: lease.Reader, Projects: []lease.Project{"nowhere"}}, lease.Digest{1}), lease.ErrNotFound)
+	for _, p := range []lease.Project{"", "..", "-x", "a/b", "a b", "a\n", "a\x00", "\xff", lease.Project(make([]byte, 101))} {
+		must(fmt.Sprintf("create %q", p), ctl.CreateProject(ctx, p), lease.ErrInvalid)
+	}
+	must("create a name of many letters", ctl.CreateProject(ctx, "Фильмы-2.b_c"), nil)
+	_, err = ctl.Submit(ctx, lease.Submission{Project: "nowhere", Kind: "test", Params: []byte(`{"items":1}`)})
+	must("submit to no project", err, lease.ErrNotFound)
 }

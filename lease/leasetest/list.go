@@ -49,6 +49,7 @@ func acceptList(s *lease.Shard, result []byte) (means lease.Acceptance, err erro
 	if len(items) != int(s.Opens) {
 		return means, fmt.Errorf("%d outcomes of %d items", len(items), s.Opens)
 	}
+	means.Maker = lease.Maker{Engine: "tester", Model: "m1", Server: "here"}
 	for _, v := range items {
 		switch v {
 		case "":
@@ -72,7 +73,7 @@ func Lines(n int) ([]byte, lease.Input) {
 // Upload stores a blob.
 func Upload(t testing.TB, ctl lease.Control, b []byte) {
 	t.Helper()
-	if err := ctl.PutBlob(t.Context(), lease.DigestOf(b), int64(len(b)), bytes.NewReader(b)); err != nil {
+	if err := ctl.PutBlob(t.Context(), lease.Upload{Digest: lease.DigestOf(b), Size: int64(len(b)), Project: lease.DefaultProject}, bytes.NewReader(b)); err != nil {
 		t.Fatalf("put blob: %v", err)
 	}
 }

@@ -177,8 +177,8 @@ func testLongList(t *testing.T, ctl lease.Control, f *Fixture) {
 			wantVerdict(t, "result", w.Report(Outcomes(g, "z", 0)), lease.Accepted)
 		}
 	}
-	if j := wantState(t, ctl, id, lease.JobDone); j.Items.Done != n || len(seen) != n {
-		t.Fatalf("items %+v, %d of them granted, want %d", j.Items, len(seen), n)
+	if j := wantState(t, ctl, id, lease.JobDone); j.Items.Done != n || len(seen) != n || !seen[0] || !seen[n-1] {
+		t.Fatalf("items %+v, %d of them granted, want items 0 to %d", j.Items, len(seen), n-1)
 	}
 }
 

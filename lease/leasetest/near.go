@@ -52,9 +52,19 @@ func (n near) Events(ctx context.Context, of lease.ShardID, after uint64, limit 
 	return n.ctl().Events(ctx, of, after, limit)
 }
 
+func (n near) Follow(ctx context.Context, of lease.ShardID, after uint64, limit int, wait time.Duration) ([]lease.Event, error) {
+	return n.ctl().Follow(ctx, of, after, limit, wait)
+}
+
 func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
 
+func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }
+
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
+
+func (n near) Prune(ctx context.Context, ids []lease.JobID) error { return n.ctl().Prune(ctx, ids) }
+
+func (n near) Backup(ctx context.Context, w io.Writer) error { return n.ctl().Backup(ctx, w) }
 
 func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	return n.ctl().Exchange(ctx, x)
@@ -64,14 +74,50 @@ func (n near) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error)
 	return n.ctl().Heartbeat(ctx, b)
 }
 
-func (n near) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	return n.ctl().PutBlob(ctx, d, size, r)
+func (n near) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {
+	return n.ctl().PutBlob(ctx, u, r)
+}
+
+func (n near) Blob(ctx context.Context, of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
+	return n.ctl().Blob(ctx, of, d)
+}
+
+func (n near) Projects(ctx context.Context) ([]lease.Scope, error) { return n.ctl().Projects(ctx) }
+
+func (n near) CreateProject(ctx context.Context, p lease.Project) error {
+	return n.ctl().CreateProject(ctx, p)
+}
+
+func (n near) CloseProject(ctx context.Context, p lease.Project) error {
+	return n.ctl().CloseProject(ctx, p)
+}
+
+func (n near) OpenProject(ctx context.Context, p lease.Project) error {
+	return n.ctl().OpenProject(ctx, p)
+}
+
+func (n near) Actors(ctx context.Context) ([]lease.Identity, error) { return n.ctl().Actors(ctx) }
+
+func (n near) AddActor(ctx context.Context, a lease.Actor, token lease.Digest) error {
+	return n.ctl().AddActor(ctx, a, token)
+}
+
+func (n near) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest) error {
+	return n.ctl().RotateActor(ctx, id, token)
+}
+
+func (n near) RevokeActor(ctx context.Context, id lease.ActorID) error {
+	return n.ctl().RevokeActor(ctx, id)
+}
+
+func (n near) Assign(ctx context.Context, id lease.ActorID, p lease.Project) error {
+	return n.ctl().Assign(ctx, id, p)
+}
+
+func (n near) Unassign(ctx context.Context, id lease.ActorID, p lease.Project) error {
+	return n.ctl().Unassign(ctx, id, p)
 }
 
 func (n near) Input(ctx context.Context, of lease.ShardID, from, to int64) (io.ReadCloser, error) {
 	return n.ctl().Input(ctx, of, from, to)
-}
-
-func (n near) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	return n.ctl().Blob(ctx, d)
 }

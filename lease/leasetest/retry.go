@@ -2,7 +2,6 @@ package leasetest
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -154,7 +153,7 @@ func testRetryProducer(t *testing.T, ctl lease.Control, f *Fixture) {
 	if string(again[0].Payload) != string(g.Payload) {
 		t.Fatalf("granted %s, want the producer's %s", again[0].Payload, g.Payload)
 	}
-	wantVerdict(t, "producer", w.Report(Done(again[0], "a2", w.Sound(g))), lease.Accepted)
+	wantVerdict(t, "producer", w.Report(Done(again[0], "a2", w.Sound(again[0]))), lease.Accepted)
 	part := w.Claim(1)
 	wantGrants(t, "claim of the failed part", part, 1)
 	if string(part[0].Payload) != string(gs[1].Payload) {
@@ -247,7 +246,7 @@ func testRetryDone(t *testing.T, ctl lease.Control, f *Fixture) {
 	wantRetried(t, "retry of the join", retry(t, ctl, id, lease.Selection{Shards: []uint32{join.ID.Seq}}), lease.Retried{Added: 1, Found: 1})
 	gs := w.Claim(4)
 	wantGrants(t, "claim", gs, 1)
-	if got := fmt.Sprintf("%s", gs[0].Needs[0].Inline); got != `{"text":"new"}` {
+	if got := string(gs[0].Needs[0].Inline); got != `{"text":"new"}` {
 		t.Fatalf("the join was given %s, want the newest result", got)
 	}
 	wantVerdict(t, "join", w.Report(Done(gs[0], "z")), lease.Accepted)

@@ -79,10 +79,15 @@ func (w *Worker) Sound(g lease.Grant) lease.Digest {
 	w.T.Helper()
 	b := SoundBytes(g.Shard)
 	d := lease.DigestOf(b)
-	if err := w.Ctl.PutBlob(context.Background(), d, int64(len(b)), bytes.NewReader(b)); err != nil {
+	if err := w.Ctl.PutBlob(context.Background(), Under(g, d, len(b)), bytes.NewReader(b)); err != nil {
 		w.T.Fatalf("put blob: %v", err)
 	}
 	return d
+}
+
+// Under announces bytes for a report on g.
+func Under(g lease.Grant, d lease.Digest, size int) lease.Upload {
+	return lease.Upload{Digest: d, Size: int64(size), Shard: g.Shard, Fence: g.Fence, Token: g.Token}
 }
 
 // Done is the report of a result, for a list shard of the same one for each item.

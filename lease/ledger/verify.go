@@ -2,111 +2,81 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"macbatch/lease"
 )
 
-// Record is the events of one commit.
-type Record struct {
-	First    uint64 // sequence of the first event
-	Events   []lease.Event
-	Chain    lease.Digest // as stored with it
-	Computed lease.Digest // as it follows from the record before
-	Err      error        // it cannot be read
-}
+// Limit is how many histories a pass holds: about 40 MB.
+const Limit = 300_000
 
-// Snapshot is a store at one moment.
-type Snapshot interface {
-	// Head returns the sequence of the newest event and the digest of the chain there.
-	Head() (seq uint64, chain lease.Digest, err error)
-
-	// Records calls fn for each ledger record in order, until it returns false.
-	Records(fn func(Record) bool)
-
-	// Jobs calls fn for each job with the number its next shard would get, the
-	// sum of the part of its row that only its own events change, or what keeps
-	// it from being read.
-	Jobs(fn func(j lease.Job, next uint32, sum uint64, err error) bool)
-
-	// Shards calls fn for each shard with the sum of its row, or what keeps it from being read.
-	Shards(fn func(s lease.Shard, sum uint64, err error) bool)
-
-	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
-	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
-
-	// Successor returns the number of the shard that is noted to supersede id; 0: none.
-	Successor(id lease.ShardID) uint32
-
-	// Successors returns how many are noted.
-	Successors() int
-
-	// Plans calls fn for each result whose shards are still being added, and for
-	// each job (number 0) whose input is still being cut; err says that its mark
-	// cannot be read.
-	Plans(fn func(id lease.ShardID, err error) bool)
-
-	// Value returns the bytes of a result kept in the store, or nil.
-	Value(id lease.ShardID) []byte
-
-	// HasBlob reports whether a blob is there.
-	HasBlob(d lease.Digest) (bool, error)
-}
-
-// fold is what the events say of one shard or job.
-type fold struct {
-	last     lease.Event
-	n        uint32
-	fence    lease.Fence // of the newest grant
-	granted  bool        // a grant that nothing ended
-	terminal int
-	failures uint16
-	lapses   uint16
-	canceled bool
-	paused   bool
-	seen     bool // its row was met
-}
+const maxProblems = 10_000
 
 type verifier struct {
 	snap     Snapshot
+	limit    int
+	head     Head
 	problems []lease.Problem
-	shards   map[lease.ShardID]*fold // jobs have Seq 0
-	jobs     map[lease.JobID]*recount
-	pauses   map[lease.Kind]lease.Event // of kinds, and of everything: how each began
+	more     int                  // problems beyond maxProblems
+	pruning  map[lease.JobID]bool // jobs whose rows are being removed: whether the ledger says so
+
+	// The pass: ids from <= id < to; a zero to means to the end.
+	from, to lease.ShardID
+	folds    map[lease.ShardID]*fold
+	dropped  lease.JobID // pruned, though its own events belong to an earlier pass
+
+	pauses map[lease.Kind]pause  // of kinds, and of everything: how each began
+	scopes map[string]*scopeFold // projects and actors, by their name in problems
+
+	counting lease.JobID // whose shards are being added up
+	counts   recount
 }
 
-// recount is a job's counters as its shards add them up.
-type recount struct {
-	shards      lease.Counts
-	old         lease.Counts // of these: superseded
-	items, work lease.Progress
-	plans       uint32
-	next        uint32
-	cut         int64 // so many bytes of the input are in shards, without a gap
-}
-
-// Verify checks a snapshot. Its error means that it could not be read at all.
-func Verify(s Snapshot) ([]lease.Problem, error) {
-	v := &verifier{snap: s, shards: map[lease.ShardID]*fold{}, jobs: map[lease.JobID]*recount{}, pauses: map[lease.Kind]lease.Event{}}
-	v.ledger()
-	s.Plans(func(id lease.ShardID, err error) bool {
-		if err != nil {
-			v.add("row_unreadable", subject(id), "%v", err)
+// Verify checks a snapshot, holding at most limit histories at a time. Its error
+// means that it could not be read at all.
+func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
+	v := &verifier{snap: s, limit: max(limit, 2), pruning: map[lease.JobID]bool{}, pauses: map[lease.Kind]pause{}, scopes: map[string]*scopeFold{}}
+	var err error
+	if v.head, err = s.Head(); err != nil {
+		v.add("head_disagrees", "ledger", "%v", err)
+	}
+	s.Pruning(func(id lease.JobID) bool { v.pruning[id] = false; return true })
+	v.folds = map[lease.ShardID]*fold{}
+	for first := true; ; first = false {
+		v.ledger(first, err == nil)
+		v.rows()
+		v.jobRows()
+		v.orphans()
+		if first {
+			v.pauseRows()
+			v.scopeRows()
 		}
-		v.recount(id.Job).plans++
-		return true
-	})
-	v.rows()
-	v.jobRows()
-	v.pauseRows()
-	for id, f := range v.shards {
-		if !f.seen && (id != lease.ShardID{}) {
-			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
+		if v.to.IsZero() {
+			break
 		}
+		v.from, v.to = v.to, lease.ShardID{}
+		clear(v.folds)
+	}
+	v.counted()
+	v.idle()
+	for _, id := range slices.Sorted(maps.Keys(v.pruning)) {
+		if v.pruning[id] {
+			continue
+		}
+		v.add("prune_disagrees", id.String(), "its rows are being removed, though it was not pruned")
+	}
+	if v.more > 0 {
+		v.problems = append(v.problems, lease.Problem{Kind: "more_problems", Subject: "ledger", Detail: fmt.Sprintf("%d more", v.more)})
 	}
 	return v.problems, nil
 }
 
 func (v *verifier) add(kind, subject, format string, args ...any) {
+	if len(v.problems) >= maxProblems {
+		v.more++
+		return
+	}
 	v.problems = append(v.problems, lease.Problem{Kind: kind, Subject: subject, Detail: fmt.Sprintf(format, args...)})
 }
 
@@ -120,318 +90,88 @@ func subject(id lease.ShardID) string {
 	return id.String()
 }
 
-func (v *verifier) recount(id lease.JobID) *recount {
-	c := v.jobs[id]
-	if c == nil {
-		c = &recount{next: 1}
-		v.jobs[id] = c
-	}
-	return c
+// within tells whether an id belongs to the pass.
+func (v *verifier) within(id lease.ShardID) bool {
+	return id.Compare(v.from) >= 0 && (v.to.IsZero() || id.Compare(v.to) < 0)
 }
 
-// ledger folds all events and checks the chain.
-func (v *verifier) ledger() {
-	next := uint64(1)
-	var last lease.Digest
-	v.snap.Records(func(r Record) bool {
-		if r.Err != nil {
-			v.add("event_unreadable", "ledger", "%v", r.Err)
-		}
-		if r.Chain != r.Computed {
-			v.add("chain_broken", "ledger", "the record of events %d to %d was changed, or one before it removed", r.First, r.First+uint64(max(len(r.Events), 1))-1)
-		}
-		if r.First != next && r.Err == nil {
-			v.add("chain_broken", "ledger", "event %d is followed by event %d", next-1, r.First)
+// ledger folds the events of the pass. The first time it also checks the chain,
+// and that the ledger begins and ends where the head says.
+func (v *verifier) ledger(first, headed bool) {
+	next, last := v.head.Base+1, v.head.BaseChain
+	var seal lease.Event
+	carried, sealed := uint64(0), uint64(0) // over the cut in the making, and over the sealed one
+	v.snap.Records(v.head.Base, v.head.BaseChain, func(r Record) bool {
+		if first {
+			v.record(&r, next)
 		}
 		next, last = r.First+uint64(len(r.Events)), r.Chain
 		for i := range r.Events {
-			v.event(&r.Events[i])
-		}
-		return true
-	})
-	seq, chain, err := v.snap.Head()
-	switch {
-	case err != nil:
-		v.add("head_disagrees", "ledger", "%v", err)
-	case seq != next-1 || chain != last:
-		v.add("head_disagrees", "ledger", "the head names event %d, the ledger ends at %d, or its digest differs", seq, next-1)
-	}
-}
-
-func (v *verifier) event(ev *lease.Event) {
-	id := ev.ShardID()
-	f := v.shards[id]
-	if f == nil {
-		f = &fold{}
-		v.shards[id] = f
-		if id.Seq != 0 && ev.Kind != lease.EventQueued || id.Seq == 0 && id.Job != 0 && ev.Kind != lease.EventSubmitted {
-			v.add("no_creation_event", subject(id), "the first event is %q", ev.Kind)
-		}
-	}
-	f.n++
-	if ev.N != f.n || ev.Prev != f.last.Seq {
-		v.add("history_gap", subject(id), "event %d calls itself number %d after event %d, not %d after %d", ev.Seq, ev.N, ev.Prev, f.n, f.last.Seq)
-	}
-	f.last = *ev
-	switch {
-	case id.Seq != 0:
-		v.shardEvent(id, f, ev)
-	case id.Job != 0:
-		f.jobEvent(ev)
-	case ev.Kind == lease.EventPaused:
-		v.pauses[ev.What] = *ev
-	case ev.Kind == lease.EventResumed:
-		delete(v.pauses, ev.What)
-	}
-}
-
-func (f *fold) jobEvent(ev *lease.Event) {
-	switch {
-	case ev.Kind == lease.EventCanceled:
-		f.canceled, f.paused = true, false
-	case ev.Kind == lease.EventRetried:
-		f.canceled = false
-	case ev.Kind == lease.EventPaused:
-		f.paused = true
-	case ev.Kind == lease.EventResumed:
-		f.paused = false
-	}
-}
-
-func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
-	if _, ends := ends[ev.Kind]; ends {
-		f.terminal++
-		if f.terminal == 2 {
-			v.add("two_terminal_events", id.String(), "event %d (%s) ends it again", ev.Seq, ev.Kind)
-		}
-	} else if f.terminal > 0 {
-		v.add("event_after_terminal", id.String(), "event %d (%s) comes after its end", ev.Seq, ev.Kind)
-	}
-	under := f.granted && ev.Fence == f.fence
-	switch ev.Kind {
-	case lease.EventLeased:
-		if ev.Fence <= f.fence {
-			v.add("fence_not_monotonic", id.String(), "event %d grants fence %v after %v", ev.Seq, ev.Fence, f.fence)
-		}
-		f.fence, f.granted = ev.Fence, true
-	case lease.EventDone:
-		if !under {
-			v.add("done_without_claim", id.String(), "event %d is done under fence %v, granted was %v", ev.Seq, ev.Fence, f.fence)
-		}
-		f.granted = false
-	case lease.EventReleased, lease.EventRequeued, lease.EventLeaseExpired:
-		if !under {
-			v.add("fence_disagrees", id.String(), "event %d (%s) has fence %v, granted was %v", ev.Seq, ev.Kind, ev.Fence, f.fence)
-		}
-		f.granted = false
-		if ev.Kind == lease.EventRequeued {
-			f.failures++
-		}
-		if ev.Count {
-			f.lapses++
-		}
-	case lease.EventFailed:
-		if ev.Class != lease.Dependency && ev.Class != lease.Poison {
-			f.failures++
-		}
-		f.granted = false
-	case lease.EventCanceled, lease.EventReused:
-		f.granted = false
-	case lease.EventQueued, lease.EventReady:
-	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored, lease.EventRetried:
-		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
-	}
-}
-
-// rows compares each shard's row with its history and adds it to its job's counts.
-func (v *verifier) rows() {
-	superseded := 0
-	v.snap.Shards(func(s lease.Shard, sum uint64, err error) bool {
-		c := v.recount(s.ID.Job)
-		c.next = max(c.next, s.ID.Seq+1)
-		f := v.shards[s.ID]
-		if f != nil {
-			f.seen = true
-		}
-		if err != nil {
-			v.add("row_unreadable", s.ID.String(), "%v", err)
-			return true
-		}
-		if f == nil {
-			v.add("no_creation_event", s.ID.String(), "the row has no events")
-			return true
-		}
-		v.row(&s, f, sum)
-		v.result(&s)
-		c.count(&s, v.snap.Successor(s.ID) != 0)
-		for _, old := range s.Supersedes {
-			if by := v.snap.Successor(lease.ShardID{Job: s.ID.Job, Seq: old}); by != s.ID.Seq {
-				v.add("successor_disagrees", s.ID.String(), "the row supersedes number %d, which is noted to be superseded by %d", old, by)
+			ev := &r.Events[i]
+			switch {
+			case ev.Kind == lease.EventCheckpoint:
+				seal = *ev
+			case ev.Kind == lease.EventCarried && ev.Seq < v.head.Seal:
+				sealed++
+			case ev.Kind == lease.EventCarried && v.head.Cut > 0 && ev.Seq > v.head.Cut:
+				carried++
 			}
-			superseded++
+			if v.within(ev.ShardID()) {
+				v.fold(ev)
+			}
+			if len(v.folds) > v.limit {
+				v.shrink()
+			}
 		}
 		return true
 	})
-	if n := v.snap.Successors(); n != superseded {
-		v.add("successor_disagrees", "ledger", "%d shards are noted to be superseded, %d are", n, superseded)
-	}
-}
-
-// ends are the events that end a shard, and the state they leave it in.
-var ends = map[lease.EventKind]lease.State{
-	lease.EventDone: lease.Done, lease.EventReused: lease.Done, lease.EventFailed: lease.Failed, lease.EventCanceled: lease.Canceled,
-}
-
-func (v *verifier) row(s *lease.Shard, f *fold, sum uint64) {
-	id, last := s.ID.String(), f.last.Kind
-	end, ended := ends[last]
-	switch {
-	case s.State.Terminal() && f.terminal == 0:
-		v.add("terminal_without_event", id, "the row is %s, its last event is %q", s.State, last)
-	case s.State.Terminal() && ended && end != s.State:
-		v.add("terminal_events_disagree", id, "the row is %s, its last event is %q", s.State, last)
-	case !s.State.Terminal() && f.terminal > 0:
-		v.add("event_without_terminal", id, "the row is %s, its last event is %q", s.State, last)
-	case s.State == lease.Ready && last == lease.EventLeased:
-		v.add("ready_after_claim", id, "the row is ready, its last event is a grant")
-	case s.State == lease.Leased && last != lease.EventLeased:
-		v.add("leased_without_claim", id, "the row is leased, its last event is %q", last)
-	}
-	if s.Fence != f.fence {
-		v.add("fence_disagrees", id, "the row has fence %v, its last grant %v", s.Fence, f.fence)
-	}
-	if s.Events != f.n || s.Last != f.last.Seq {
-		v.add("history_gap", id, "the row counts %d events up to %d, the ledger has %d up to %d", s.Events, s.Last, f.n, f.last.Seq)
-	}
-	if s.Failures != f.failures || s.Lapses != f.lapses {
-		v.add("row_edited", id, "the row counts %d failures and %d lapses, its events %d and %d", s.Failures, s.Lapses, f.failures, f.lapses)
-	}
-	if sum != f.last.Sum {
-		v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
-	}
-}
-
-func (v *verifier) result(s *lease.Shard) {
-	if s.State != lease.Done {
+	if !first {
 		return
 	}
-	if s.Result.Blob {
-		if here, err := v.snap.HasBlob(s.Result.Digest); err != nil {
-			v.add("result_missing", s.ID.String(), "%v", err)
-		} else if !here {
-			v.add("result_missing", s.ID.String(), "blob %v is not there", s.Result.Digest)
-		}
-		return
+	if headed && (v.head.Seq != next-1 || v.head.Chain != last) {
+		v.add("head_disagrees", "ledger", "the head names event %d, the ledger ends at %d, or its digest differs", v.head.Seq, next-1)
 	}
-	id := s.ID
-	if !s.From.IsZero() {
-		id = s.From
+	if seal.Seq != v.head.Seal || seal.Cut != v.head.Base || seal.Digest != v.head.BaseChain || seal.Carried != sealed {
+		v.add("checkpoint_disagrees", "ledger", "event %d seals event %d with %d rows carried, the head names event %d and its cut %d, the ledger carries %d",
+			seal.Seq, seal.Cut, seal.Carried, v.head.Seal, v.head.Base, sealed)
 	}
-	b := v.snap.Value(id)
-	switch {
-	case b == nil:
-		v.add("result_missing", s.ID.String(), "the store has no result of shard %v", id)
-	case lease.DigestOf(b) != s.Result.Digest || int64(len(b)) != s.Result.Bytes:
-		v.add("result_edited", s.ID.String(), "the result of shard %v does not have its digest", id)
+	if headed && v.head.Carried != carried {
+		v.add("checkpoint_disagrees", "ledger", "the head counts %d rows carried over event %d, the ledger %d", v.head.Carried, v.head.Cut, carried)
 	}
 }
 
-// input looks for the list input that a job keeps for as long as it is there itself.
-func (v *verifier) input(j *lease.Job) {
-	if j.Input == (lease.Input{}) {
-		return
+func (v *verifier) record(r *Record, next uint64) {
+	if r.Err != nil {
+		v.add("event_unreadable", "ledger", "%v", r.Err)
 	}
-	if here, err := v.snap.HasBlob(j.Input.Digest); err != nil {
-		v.add("input_missing", j.ID.String(), "%v", err)
-	} else if !here {
-		v.add("input_missing", j.ID.String(), "blob %v is not there", j.Input.Digest)
+	if r.Chain != r.Computed {
+		v.add("chain_broken", "ledger", "the record of events %d to %d was changed, or one before it removed", r.First, r.First+uint64(max(len(r.Events), 1))-1)
 	}
-}
-
-// count adds a shard. One that was superseded counts as a shard and no more: items
-// and work are those of the newest generation.
-func (c *recount) count(s *lease.Shard, superseded bool) {
-	*c.shards.Of(s.State)++
-	if s.Range.From == c.cut { // a range that comes again adds nothing
-		c.cut = max(c.cut, s.Range.To)
-	}
-	if superseded {
-		*c.old.Of(s.State)++
-		return
-	}
-	c.items.Total += uint64(s.Opens)
-	if s.Planned > 0 {
-		return
-	}
-	c.work.Total += s.Work
-	switch s.State {
-	case lease.Done:
-		c.items.Done += uint64(s.Settles - min(s.Settles, s.Result.Failed))
-		c.items.Failed += uint64(s.Result.Failed)
-		c.work.Done += s.Work
-	case lease.Failed:
-		c.items.Failed += uint64(s.Settles)
-		c.work.Failed += s.Work
-	case lease.Blocked, lease.Ready, lease.Leased, lease.Canceled:
+	if r.First != next && r.Err == nil {
+		v.add("chain_broken", "ledger", "event %d is followed by event %d", next-1, r.First)
 	}
 }
 
-// jobRows compares each job's row with its own events and its shards.
-func (v *verifier) jobRows() {
-	seen := map[lease.JobID]bool{}
-	v.snap.Jobs(func(j lease.Job, next uint32, sum uint64, err error) bool {
-		seen[j.ID] = true
-		f := v.shards[lease.ShardID{Job: j.ID}]
-		if f != nil {
-			f.seen = true
-		}
-		id := j.ID.String()
-		switch {
-		case err != nil:
-			v.add("row_unreadable", id, "%v", err)
-			return true
-		case f == nil:
-			v.add("no_creation_event", id, "the job has no events")
-			return true
-		case sum != f.last.Sum || j.Events != f.n || j.Last != f.last.Seq || j.Canceled != f.canceled || j.Pause.IsZero() == f.paused:
-			v.add("row_edited", id, "its bytes are not those that event %d left", f.last.Seq)
-		}
-		c := v.recount(j.ID)
-		if c.shards != j.Shards || c.old != j.Old || c.plans != j.Plans || c.next > next || j.Plans == 0 && !j.Canceled && c.next != next {
-			v.add("counts_disagree", id, "the job counts %+v, superseded %+v, with %d plans and next shard %d, its shards add up to %+v, %+v, %d and %d", j.Shards, j.Old, j.Plans, next, c.shards, c.old, c.plans, c.next)
-		}
-		if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes {
-			v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d", c.cut, j.Input.Bytes)
-		}
-		v.input(&j)
-		if c.items != j.Items || c.work != j.Work {
-			v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)
-		}
-		return true
-	})
-	for id := range v.jobs {
-		if !seen[id] {
-			v.add("shard_without_job", id.String(), "%d shards, but no job", v.jobs[id].next-1)
-		}
-	}
+// pruned tells whether the ledger says that a job of the pass was pruned.
+func (v *verifier) pruned(id lease.JobID) bool {
+	f := v.folds[lease.ShardID{Job: id}]
+	return f != nil && f.pruned || id == v.dropped && id != 0
 }
 
-// pauseRows compares what is paused beside jobs with the store's own events.
-func (v *verifier) pauseRows() {
-	v.snap.Pauses(func(p lease.Pause, sum uint64, err error) bool {
-		began, ok := v.pauses[p.Kind]
-		delete(v.pauses, p.Kind)
-		switch {
-		case err != nil:
-			v.add("row_unreadable", p.Target.String(), "%v", err)
-		case !ok:
-			v.add("pause_disagrees", p.Target.String(), "the row says that it is paused, its events do not")
-		case sum != began.Sum:
-			v.add("row_edited", p.Target.String(), "its bytes are not those that event %d left", began.Seq)
+// orphans ends a pass: what has events must have had a row.
+func (v *verifier) orphans() {
+	dropped := lease.JobID(0)
+	for id, f := range v.folds {
+		pruned := v.pruned(id.Job)
+		if _, marked := v.pruning[id.Job]; marked && pruned {
+			v.pruning[id.Job] = true
 		}
-		return true
-	})
-	for kind, ev := range v.pauses {
-		v.add("pause_disagrees", lease.Target{Kind: kind, All: kind == ""}.String(), "event %d paused it, but there is no row", ev.Seq)
+		if pruned && id.Job == v.to.Job {
+			dropped = id.Job
+		}
+		if !f.seen && !id.IsZero() && !pruned {
+			v.add("orphan_events", subject(id), "%d events, but no row", f.n)
+		}
 	}
+	v.dropped = dropped
 }

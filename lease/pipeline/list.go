@@ -95,17 +95,17 @@ func (Planner) List(kind lease.Kind, params []byte) (lease.Packing, error) {
 }
 
 // acceptList checks the result of a list shard and counts the items that failed.
-func acceptList(job *lease.Job, s *lease.Shard, result []byte) (failed uint32, err error) {
+func acceptList(job *lease.Job, s *lease.Shard, result []byte) (means lease.Acceptance, err error) {
 	k, ok := lists[job.Kind]
 	if !ok || k.shard != s.Need.Kind {
-		return 0, fmt.Errorf("kind %q is not known, or works on no list", s.Need.Kind)
+		return lease.Acceptance{}, fmt.Errorf("kind %q is not known, or works on no list", s.Need.Kind)
 	}
 	var res ListResult
 	if err := decode(result, &res); err != nil {
-		return 0, fmt.Errorf("%s result: %w", s.Need.Kind, err)
+		return lease.Acceptance{}, fmt.Errorf("%s result: %w", s.Need.Kind, err)
 	}
 	if len(res.Outcomes) != int(s.Opens) {
-		return 0, fmt.Errorf("%s result: %d outcomes of %d items", s.Need.Kind, len(res.Outcomes), s.Opens)
+		return lease.Acceptance{}, fmt.Errorf("%s result: %d outcomes of %d items", s.Need.Kind, len(res.Outcomes), s.Opens)
 	}
 	check := k.value(job.Params)
 	for i := range res.Outcomes {
@@ -118,11 +118,12 @@ func acceptList(job *lease.Job, s *lease.Shard, result []byte) (failed uint32, e
 		case o.Error.Code == "" || len(o.Error.Code) > 100 || len(o.Error.Message) > lease.MaxReason:
 			err = errors.New("its error says nothing, or too much")
 		default:
-			failed++
+			means.Failed++
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s result: item %d: %w", s.Need.Kind, int(s.Item)+i, err)
+			return lease.Acceptance{}, fmt.Errorf("%s result: item %d: %w", s.Need.Kind, int(s.Item)+i, err)
 		}
 	}
-	return failed, nil
+	means.Maker = lease.Maker{Engine: res.By.Engine, Model: res.By.Model, Server: res.By.Tier}
+	return means, nil
 }

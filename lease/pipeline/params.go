@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -79,6 +80,7 @@ const (
 type parameters interface {
 	check() error
 	model() *ModelParams
+	Need() string     // what a worker must offer
 	repeatable() bool // the same input gives the same value
 }
 
@@ -98,7 +100,7 @@ func check[T any, P interface {
 	// A result of one digest is none for another: with a model that is not pinned
 	// nobody can tell whether an earlier result is what this job would get.
 	pinned := m.Model == "" || m.Digest != ""
-	return m.Need(), p.repeatable() && pinned && !m.Fresh && !m.Batch, nil
+	return p.Need(), p.repeatable() && pinned && !m.Fresh && !m.Batch, nil
 }
 
 func (m *ModelParams) model() *ModelParams { return m }
@@ -145,6 +147,23 @@ func Offers(model, digest, tier string) []string {
 	}
 	if digest != "" {
 		all = append(all, (&ModelParams{Model: model, Digest: digest}).Need(), (&ModelParams{Model: model, Digest: digest, Tier: tier}).Need())
+	}
+	return all
+}
+
+// Digests are the digests, as far as offers name them, that a model of a tier (""
+// of any) has on the workers that offer it.
+func Digests(offers []string, model, tier string) []string {
+	var all []string
+	for _, o := range offers {
+		rest, ok := strings.CutPrefix(o, model+"#")
+		if !ok {
+			continue
+		}
+		digest, at, _ := strings.Cut(rest, "@")
+		if at == tier && !slices.Contains(all, digest) {
+			all = append(all, digest)
+		}
 	}
 	return all
 }
@@ -199,6 +218,17 @@ func (p *ClassifyParams) check() error {
 	}
 	return CheckTemplate(p.Prompt)
 }
+
+// Need is the model, or the language that tesseract must know.
+func (p *OCRParams) Need() string {
+	if p.Model != "" || p.Language == "" || strings.Contains(p.Language, "+") {
+		return p.ModelParams.Need()
+	}
+	return TesseractNeed(p.Language)
+}
+
+// TesseractNeed is what a worker offers whose tesseract knows a language.
+func TesseractNeed(language string) string { return "tesseract:" + language }
 
 func (p *OCRParams) check() error {
 	if p.Batch {

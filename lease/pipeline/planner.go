@@ -49,57 +49,59 @@ func Params(b []byte) (*LibraryParams, error) {
 // Accept implements store.Planner. A nil blobs means that they were looked at before.
 func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Acceptance, error) {
 	if s.Range != (lease.Range{}) {
-		failed, err := acceptList(job, s, result)
-		return lease.Acceptance{Failed: failed}, err
+		return acceptList(job, s, result)
 	}
-	plan, err := acceptFilm(job, s, result, blobs)
-	return lease.Acceptance{Plan: plan}, err
+	return acceptFilm(job, s, result, blobs)
 }
 
 // acceptFilm is Accept for the library pipeline.
-func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (lease.Plan, error) {
+func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (means lease.Acceptance, err error) {
 	p, err := Params(job.Params)
 	if err != nil {
-		return nil, err
+		return means, err
 	}
 	switch s.Need.Kind {
 	case Scan:
 		var res inventory.Result
 		if err := decode(result, &res); err != nil {
-			return nil, fmt.Errorf("scan result: %w", err)
+			return means, fmt.Errorf("scan result: %w", err)
 		}
-		return afterScan(p, &res)
+		means.Plan, err = afterScan(p, &res)
+		return means, err
 	case Transcode:
 		var in TranscodePayload
 		var res transcode.Result
 		if err := decode(s.Payload, &in); err != nil {
-			return nil, fmt.Errorf("transcode payload: %w", err)
+			return means, fmt.Errorf("transcode payload: %w", err)
 		}
 		if err := decode(result, &res); err != nil {
-			return nil, fmt.Errorf("transcode result: %w", err)
+			return means, fmt.Errorf("transcode result: %w", err)
 		}
-		return afterTranscode(p, s, &in, &res, blobs)
+		means.Plan, err = afterTranscode(p, s, &in, &res, blobs)
+		return means, err
 	case Transcribe:
 		var in TranscribePayload
 		var res transcribe.Transcript
 		if err := decode(s.Payload, &in); err != nil {
-			return nil, fmt.Errorf("transcribe payload: %w", err)
+			return means, fmt.Errorf("transcribe payload: %w", err)
 		}
 		if err := decode(result, &res); err != nil {
-			return nil, fmt.Errorf("transcript: %w", err)
+			return means, fmt.Errorf("transcript: %w", err)
 		}
-		return nil, checkTranscript(&in, &res)
+		means.Maker = lease.Maker{Engine: res.Engine, Model: res.Model}
+		return means, checkTranscript(&in, &res)
 	case Summarize:
 		var res summarize.Summary
 		if err := decode(result, &res); err != nil {
-			return nil, fmt.Errorf("summary: %w", err)
+			return means, fmt.Errorf("summary: %w", err)
 		}
 		if res.Engine == "" || len(res.Sentences) == 0 && !res.NoSpeech {
-			return nil, fmt.Errorf("summary by %q of %d sentences says nothing", res.Engine, res.Of)
+			return means, fmt.Errorf("summary by %q of %d sentences says nothing", res.Engine, res.Of)
 		}
-		return nil, nil
+		means.Maker = lease.Maker{Engine: res.Engine}
+		return means, nil
 	}
-	return nil, fmt.Errorf("kind %q is not known", s.Need.Kind)
+	return means, fmt.Errorf("kind %q is not known", s.Need.Kind)
 }
 
 func encode(v any) json.RawMessage {

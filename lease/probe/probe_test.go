@@ -62,7 +62,7 @@ func TestReclaim(t *testing.T) {
 func TestPower(t *testing.T) {
 	o := options(t, Power)
 	o.Items = *images
-	if r := pass(t, o); r.Images != *images || r.Torn < *images/2 {
+	if r := pass(t, o); r.Images != *images || r.Torn < *images/4 {
 		t.Fatalf("%d images, %d torn", r.Images, r.Torn)
 	}
 }

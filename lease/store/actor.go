@@ -1,39 +1,114 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"macbatch/lease"
-	"macbatch/lease/kv"
 )
 
-// actorRow is an actor as stored: of its token only the hash.
+// actorRow is an actor as stored: of its token only the hash. A row is never
+// changed but replaced: what reads it needs no lock.
 type actorRow struct {
-	lease.Actor
-	Token lease.Digest `json:"token"`
+	lease.Identity
+	token lease.Digest
+	used  *atomic.Int64 // when its token was last shown, in ms; in memory only
+}
+
+func actorKey(id lease.ActorID) []byte { return append([]byte{keyActor}, id...) }
+
+func encodeActor(a *actorRow) []byte {
+	var e encoder
+	e.byte(rowVersion)
+	e.string(string(a.Role))
+	e.b = append(e.b, a.token[:]...)
+	e.uint(uint64(a.Created.UnixMilli()))
+	e.bool(a.Revoked)
+	e.uint(uint64(len(a.Projects)))
+	for _, p := range a.Projects {
+		e.string(string(p))
+	}
+	e.uint(uint64(a.Events))
+	e.uint(a.Last)
+	return e.b
+}
+
+// decodeActor reads a row, or one of the first form, which was JSON and had no events.
+func decodeActor(id lease.ActorID, b []byte) (*actorRow, error) {
+	a := &actorRow{used: new(atomic.Int64)}
+	a.ID = id
+	if len(b) > 0 && b[0] == '{' {
+		var old struct {
+			lease.Actor
+			Token lease.Digest `json:"token"`
+		}
+		if err := json.Unmarshal(b, &old); err != nil || old.ID != id {
+			return nil, fmt.Errorf("actor %q: row damaged: %w", id, errors.Join(err, errShort))
+		}
+		a.Actor, a.token, a.Created = old.Actor, old.Token, time.UnixMilli(0).UTC()
+		return a, nil
+	}
+	d := decoder{b: b}
+	d.version()
+	a.Role = lease.Role(d.string())
+	copy(a.token[:], d.take(32))
+	a.Created, a.Revoked = time.UnixMilli(int64(d.uint())).UTC(), d.bool()
+	for n := d.uint(); n > 0 && d.err == nil; n-- {
+		a.Projects = append(a.Projects, lease.Project(d.string()))
+	}
+	a.Events, a.Last = d.uint32(), d.uint()
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("actor %q: row damaged: %w", id, err)
+	}
+	return a, nil
+}
+
+// tellActor adds an event of an actor and saves the row it leaves.
+func (t *tx) tellActor(a actorRow, ev lease.Event) *actorRow {
+	t.carryActor(&a)
+	ev.Subject, ev.N, ev.Prev = a.ID, a.Events+1, a.Last
+	i := t.append(ev)
+	a.Events, a.Last = ev.N, t.events[i].Seq
+	key, row := actorKey(a.ID), encodeActor(&a)
+	t.events[i].Sum = sum(key, row)
+	t.put(key, row)
+	t.s.scope.Store(t.s.scope.Load().with(&a, nil))
+	return &a
+}
+
+// assign makes an actor's projects those named, an event for each that changes.
+func (t *tx) assign(a *actorRow, by lease.ActorID, projects []lease.Project) *actorRow {
+	for _, p := range a.Projects {
+		if slices.Contains(projects, p) {
+			continue
+		}
+		row := *a
+		row.Projects = slices.DeleteFunc(slices.Clone(a.Projects), func(q lease.Project) bool { return q == p })
+		a = t.tellActor(row, lease.Event{Kind: lease.EventUnassigned, Actor: by, Project: p})
+	}
+	for _, p := range projects {
+		if slices.Contains(a.Projects, p) {
+			continue
+		}
+		row := *a
+		row.Projects = append(slices.Clip(a.Projects), p)
+		a = t.tellActor(row, lease.Event{Kind: lease.EventAssigned, Actor: by, Project: p})
+	}
+	return a
 }
 
 // tokenPrefix begins every token, so that one is known when it is seen.
 const tokenPrefix = "mb_"
-
-func (s *Store) loadActors(r kv.Reader) (err error) {
-	scan(r, []byte{keyActor}, func(k, v []byte) bool {
-		a := &actorRow{}
-		if err = json.Unmarshal(v, a); err != nil {
-			err = fmt.Errorf("actor %q: row damaged: %w", k[1:], err)
-			return false
-		}
-		s.actors[a.ID] = a
-		return true
-	})
-	return err
-}
 
 // NewToken makes a token for an actor: 256 random bits behind the actor's id.
 func NewToken(id lease.ActorID) (token string, hash lease.Digest) {
@@ -48,40 +123,41 @@ func (s *Store) Authenticate(token string) (lease.Actor, error) {
 	rest, ok := strings.CutPrefix(token, tokenPrefix)
 	id, _, ok2 := strings.Cut(rest, "_")
 	hash := sha256.Sum256([]byte(token))
-	s.mu.Lock()
-	a := s.actors[lease.ActorID(id)]
-	s.mu.Unlock()
-	if !ok || !ok2 || a == nil || subtle.ConstantTimeCompare(hash[:], a.Token[:]) != 1 {
+	a := s.scope.Load().actors[lease.ActorID(id)]
+	if !ok || !ok2 || a == nil || a.Revoked || subtle.ConstantTimeCompare(hash[:], a.token[:]) != 1 {
 		return lease.Actor{}, lease.ErrUnauthorized
 	}
+	a.used.Store(s.now().UnixMilli())
 	return a.Actor, nil
 }
 
-// SetActor adds an actor, or replaces its role, projects and token.
+// SetActor adds an actor, or replaces its role, projects and token. It is for
+// whoever starts the control plane: it must not be called once Run was.
 func (s *Store) SetActor(a lease.Actor, token lease.Digest) error {
-	if a.ID == "" || len(a.ID) > maxName || strings.ContainsAny(string(a.ID), "_ \t\r\n") {
+	if a.ID == "" || len(a.ID) > lease.MaxScopeName || strings.ContainsAny(string(a.ID), "_ \t\r\n") {
 		return fmt.Errorf("actor id %q: %w", a.ID, lease.ErrInvalid)
 	}
-	row := &actorRow{a, token}
-	b, err := json.Marshal(row)
-	if err != nil {
+	before := s.scope.Load()
+	c := &command{done: make(chan error, 1), run: func(t *tx) error {
+		row, kind := actorRow{Identity: lease.Identity{Created: t.stamp()}, used: new(atomic.Int64)}, lease.EventActorAdded
+		if old := before.actors[a.ID]; old != nil {
+			row, kind = *old, lease.EventActorRotated
+		}
+		row.ID, row.Role, row.Revoked, row.token = a.ID, a.Role, false, token
+		t.assign(t.tellActor(row, lease.Event{Kind: kind, Reason: string(a.Role)}), "", a.Projects)
+		return nil
+	}}
+	err := s.commit(c)
+	if err = cmp.Or(err, <-c.done); err != nil {
+		s.scope.Store(before)
 		return fmt.Errorf("actor %q: %w", a.ID, err)
 	}
-	err = s.engine.Update(func(w kv.Writer) error { return w.Put(append([]byte{keyActor}, a.ID...), b) })
-	if err != nil {
-		return fmt.Errorf("actor %q: %w", a.ID, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.actors[a.ID] = row
 	return nil
 }
 
-// Actor returns a stored actor.
+// Actor returns a stored actor that was not revoked.
 func (s *Store) Actor(id lease.ActorID) (lease.Actor, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.actors[id]; a != nil {
+	if a := s.scope.Load().actors[id]; a != nil && !a.Revoked {
 		return a.Actor, true
 	}
 	return lease.Actor{}, false

@@ -33,7 +33,7 @@ func (s *Store) check(reports []lease.Report) []checked {
 		c := &list[i]
 		c.Report = reports[i]
 		l := s.index.leases[c.Shard]
-		c.looked = l != nil && l.fence == c.Fence && len(s.missing(c.Blobs)) == 0
+		c.looked = l != nil && l.fence == c.Fence && len(s.missing(s.index.project(c.Shard.Job), needed(&c.Report))) == 0
 	}
 	s.mu.Unlock()
 	for i := range list {

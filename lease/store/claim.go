@@ -28,7 +28,10 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 		wake := c.s.wake
 		c.s.mu.Unlock()
 		err = c.s.do(ctx, func(t *tx) (err error) {
-			out, err = t.exchange(c.actor, x, reports)
+			actor, err := c.actor.now()
+			if err == nil {
+				out, err = t.exchange(actor, x, reports)
+			}
 			return err
 		})
 		for i := range out.Grants { // here, so that the writer need not
@@ -84,6 +87,7 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
+	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}
 	for k, n := range x.PerKind {
 		left[k] = n
@@ -180,6 +184,7 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 		if err != nil {
 			return err
 		}
+		res.Maker = lease.Maker{} // the worker's work does not depend on it
 		g.Needs = append(g.Needs, res)
 	}
 	out.Grants = append(out.Grants, g)
@@ -213,7 +218,7 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
-		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled:
+		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled && actor.Sees(t.s.index.project(id.Job)):
 			again = append(again, id)
 		}
 	}

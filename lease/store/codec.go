@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ const rowVersion = 2
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
 	v := d.byte()
-	if d.err == nil && (v < 1 || v > rowVersion) {
+	if d.err == nil && v > rowVersion {
+		d.fail(fmt.Errorf("%w: row version %d", ErrNewer, v))
+	} else if d.err == nil && v < 1 {
 		d.fail(fmt.Errorf("row version %d is not known", v))
 	}
 	return v
@@ -25,17 +28,19 @@ func (d *decoder) version() byte {
 
 // The first byte of a key says what it holds.
 const (
-	keyStore = 'm' // the store's identity
-	keyHead  = 'h' // the ledger's head, with the counters
-	keyJob   = 'j' // + job
-	keyShard = 's' // + job + seq
-	keyValue = 'o' // + job + seq: an inline result
-	keyPlan  = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
-	keyKey   = 'k' // + project, 0, idempotency key
-	keyReuse = 'u' // + digest
-	keyActor = 'a' // + actor id
-	keyPause = 'z' // + kind; nothing: of everything
-	keyNext  = 'n' // + job + seq: the number of the shard that supersedes it
+	keyStore   = 'm' // the store's identity
+	keyHead    = 'h' // the ledger's head, with the counters
+	keyJob     = 'j' // + job
+	keyShard   = 's' // + job + seq
+	keyValue   = 'o' // + job + seq: an inline result
+	keyPlan    = 'p' // + job + seq: an accepted result whose shards are still being added; seq 0: an input
+	keyNext    = 'n' // + job + seq: the number of the shard that supersedes it
+	keyKey     = 'k' // + project, 0, idempotency key
+	keyReuse   = 'u' // + digest
+	keyActor   = 'a' // + actor id
+	keyProject = 'q' // + project
+	keyPause   = 'z' // + kind; nothing: of everything
+	keyDrop    = 'd' // + job: its rows are being removed
 )
 
 func jobKey(kind byte, id lease.JobID) []byte {
@@ -89,7 +94,7 @@ func sumOf(b []byte) uint64 {
 
 // shardBytes is about the length of a shard's key and row.
 func shardBytes(s *lease.Shard) int {
-	return 256 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
 		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
 }
 
@@ -149,6 +154,12 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	e.uint(uint64(s.Generation))
 	e.uints(s.Supersedes)
 	e.bool(s.Fresh)
+	e.bool(s.Result.Maker != lease.Maker{})
+	if m := s.Result.Maker; m != (lease.Maker{}) {
+		e.string(m.Engine)
+		e.string(m.Model)
+		e.string(m.Server)
+	}
 	return e.b
 }
 
@@ -205,6 +216,9 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 		s.Range, s.Result.Failed = d.span(), d.uint32()
 		s.First, s.Parent, s.Generation = d.uint32(), d.uint32(), d.uint32()
 		s.Supersedes, s.Fresh = d.uints(), d.bool()
+		if d.bool() {
+			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
+		}
 	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
@@ -216,6 +230,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
+	first   bool   // as read: in the form of version 1
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -256,10 +271,19 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	return e.b, fixed
 }
 
-func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+// decodeJobMarks reads the first part alone, as a carried event keeps it.
+func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 	d := decoder{b: b}
+	j, _ := d.jobMarks(id)
+	if err := d.done(); err != nil {
+		return nil, fmt.Errorf("job %v: row damaged: %w", id, err)
+	}
+	return j, nil
+}
+
+func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{}
+	j = &jobRow{first: d.err == nil && v < 2}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
@@ -272,6 +296,12 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 			j.Pause.Job = id
 		}
 	}
+	return j, v
+}
+
+func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
+	d := decoder{b: b}
+	j, v := d.jobMarks(id)
 	fixed = len(b) - len(d.b)
 	for _, s := range lease.States {
 		*j.Shards.Of(s) = d.uint32()
@@ -336,9 +366,22 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 	e.shard(ev.From)
 	e.bool(ev.Count)
 	e.fixed64(ev.Sum)
-	if ev.For != 0 || ev.What != "" { // few have them
+	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		e.uint(ev.Cut)
+		e.uint(ev.Carried)
+	case lease.EventCarried:
+		e.string(string(ev.Row))
+		e.string(string(ev.What))
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
+	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
+	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		e.string(string(ev.Project))
+		e.string(string(ev.Subject))
 	}
 	var n [binary.MaxVarintLen64]byte
 	l := binary.PutUvarint(n[:], uint64(len(e.b)-at-room))
@@ -350,22 +393,8 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 	var events []lease.Event
 	d := decoder{b: b}
 	for len(d.b) > 0 && d.err == nil {
-		in := decoder{b: d.bytes()}
-		ev := lease.Event{Seq: first + uint64(len(events))}
-		if k := int(in.byte()); k < len(lease.EventKinds) {
-			ev.Kind = lease.EventKinds[k]
-		} else {
-			in.fail(errors.New("event kind is not known"))
-		}
-		ev.Job, ev.Shard = lease.JobID(in.fixed64()), in.uint32()
-		ev.N, ev.Prev, ev.At = in.uint32(), in.uint(), time.UnixMilli(int64(in.uint())).UTC()
-		ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
-		ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
-		ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
-		if len(in.b) > 0 {
-			ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
-		}
-		if err := in.done(); err != nil {
+		ev, err := decodeEvent(first+uint64(len(events)), d.bytes())
+		if err != nil {
 			d.fail(err)
 			break
 		}
@@ -377,6 +406,43 @@ func decodeRecord(first uint64, b []byte) ([]lease.Event, error) {
 	return events, nil
 }
 
+// decodeEvent reads one event of a record.
+func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
+	in := decoder{b: b}
+	ev.Seq = seq
+	if k := int(in.byte()); k < len(lease.EventKinds) {
+		ev.Kind = lease.EventKinds[k]
+	} else {
+		in.fail(errors.New("event kind is not known"))
+	}
+	ev.Job, ev.Shard = lease.JobID(in.fixed64()), in.uint32()
+	ev.N, ev.Prev, ev.At = in.uint32(), in.uint(), time.UnixMilli(int64(in.uint())).UTC()
+	ev.Actor, ev.Worker, ev.Fence = lease.ActorID(in.string()), lease.WorkerID(in.string()), lease.Fence(in.fixed64())
+	ev.Class, ev.Reason = lease.FailureClass(in.string()), in.string()
+	ev.Digest, ev.From, ev.Count, ev.Sum = in.digest(), in.shard(), in.bool(), in.fixed64()
+	switch ev.Kind { //nolint:exhaustive // the others have no more
+	case lease.EventCheckpoint:
+		ev.Cut, ev.Carried = in.uint(), in.uint()
+	case lease.EventCarried:
+		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
+		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	case lease.EventPaused, lease.EventResumed:
+		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
+	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	}
+	return ev, in.done()
+}
+
+// eventJob is the job an encoded event tells of, without reading the rest.
+func eventJob(b []byte) lease.JobID {
+	if len(b) < 9 {
+		return 0
+	}
+	return lease.JobID(binary.BigEndian.Uint64(b[1:]))
+}
+
 // head is the ledger's end and the counters, written with every commit.
 type head struct {
 	Seq     uint64       // of the newest event
@@ -385,8 +451,18 @@ type head struct {
 	Epoch   uint32
 	Fence   uint32 // counter of the newest fence in this epoch
 	Job     uint32 // counter of the newest job in this epoch
-	Events  uint32 // how many events tell of the store itself
-	Last    uint64 // sequence of the newest of them
+
+	Events uint32 // how many events tell of the store itself
+	Last   uint64 // sequence of the newest of them
+
+	Seal      uint64       // sequence of the newest checkpoint; 0: none
+	Base      uint64       // the newest event that it sealed; the ledger begins behind it
+	BaseChain lease.Digest // the chain's digest there
+
+	Want     bool         // the ledger is to be cut again
+	Cut      uint64       // of the checkpoint in the making; 0: there is none
+	CutChain lease.Digest // the chain's digest there
+	Carried  uint64       // rows carried over it so far
 }
 
 func encodeHead(h *head) []byte {
@@ -400,6 +476,13 @@ func encodeHead(h *head) []byte {
 	e.uint(uint64(h.Job))
 	e.uint(uint64(h.Events))
 	e.uint(h.Last)
+	e.uint(h.Seal)
+	e.uint(h.Base)
+	e.digest(h.BaseChain)
+	e.bool(h.Want)
+	e.uint(h.Cut)
+	e.digest(h.CutChain)
+	e.uint(h.Carried)
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
@@ -410,9 +493,10 @@ func decodeHead(b []byte) (h head, err error) {
 	h.Seq = d.uint()
 	copy(h.Chain[:], d.take(32))
 	h.Commits, h.Epoch, h.Fence, h.Job = d.uint(), d.uint32(), d.uint32(), d.uint32()
-	h.Events, h.Last = 1, 1 // that it was created
-	if v >= 2 {
+	if h.Events, h.Last = 1, 1; v >= 2 { // before, a store had its creation only
 		h.Events, h.Last = d.uint32(), d.uint()
+		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
+		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
 	}
 	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
@@ -425,8 +509,9 @@ func decodeHead(b []byte) (h head, err error) {
 
 // chain is the digest after a record: over the one before it, its place, and its events.
 func chain(before lease.Digest, first uint64, record []byte) lease.Digest {
-	b := make([]byte, 0, 40+len(record))
-	b = append(b, before[:]...)
-	b = binary.BigEndian.AppendUint64(b, first)
-	return lease.DigestOf(append(b, record...))
+	h := sha256.New()
+	h.Write(before[:])
+	h.Write(binary.BigEndian.AppendUint64(nil, first))
+	h.Write(record)
+	return lease.Digest(h.Sum(nil))
 }

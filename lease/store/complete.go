@@ -5,20 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"macbatch/lease"
 )
-
-// missing lists the blobs that are not here. s.mu is held.
-func (s *Store) missing(blobs []lease.Digest) (missing []lease.Digest) {
-	for _, d := range blobs {
-		if _, ok := s.present[d]; !ok {
-			missing = append(missing, d)
-		}
-	}
-	return missing
-}
 
 // report judges one report and records it when it is the first under an open lease.
 func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
@@ -52,7 +43,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		v.Verdict, v.Reason = lease.Stale, "the shard is no longer leased"
 		return v, nil
 	}
-	if missing := t.s.missing(c.Blobs); len(missing) > 0 || !c.looked {
+	if missing := t.s.missing(sh.Project, needed(&c.Report)); len(missing) > 0 || !c.looked {
 		// Without a look it is a lease that opened meanwhile, or this host could
 		// not look: the worker asks again.
 		v.Verdict, v.Missing = lease.NeedBlobs, missing
@@ -61,15 +52,26 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	if c.invalid != nil || c.Outcome == lease.OutcomeFailed {
 		return v, t.fail(actor, sh, c, &v)
 	}
-	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed}
+	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed, Maker: shortened(c.means.Maker)}
 	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID}); err != nil {
 		return v, err
 	}
 	if !result.Blob {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
 	}
+	if result.Blob {
+		t.s.know(sh.Project, result.Digest).kept = true
+	}
 	v.Verdict = lease.Accepted
 	return v, t.done(sh, c.means.Plan)
+}
+
+// shortened bounds what a result says of its maker: it is counted by that.
+func shortened(m lease.Maker) lease.Maker {
+	for _, s := range []*string{&m.Engine, &m.Model, &m.Server} {
+		*s = strings.ToValidUTF8((*s)[:min(len(*s), maxName)], "")
+	}
+	return m
 }
 
 // done follows up a shard that has a result: what it planned, who waited, reuse.

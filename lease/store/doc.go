@@ -19,14 +19,16 @@
 //	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)
 //	u digest              identity of reusable work → job, seq of the shard that did it
-//	a actor               an actor, as JSON, with the SHA-256 of its token
+//	a actor               an actor: role, SHA-256 of its token, projects
+//	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
+//	d job                 the job was pruned, and its shards are being removed
 //	z kind                a pause of the kind; without one, of everything
 //
 // # Rows
 //
 // A value begins with a version byte: 2 is written, 1 is read too. Fields follow in the order of encodeShard,
-// encodeJob, encodeHead: integers as unsigned varints in their shortest form,
+// encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
 // A shard's project and priority are its job's.
@@ -41,7 +43,23 @@
 // Each event keeps the sequence of the one before it in its shard, so that a
 // history is read backwards from its row without an index; and the newest one
 // keeps a sum of the row it left behind, so that a row that was edited, swapped
-// or put back is found.
+// or put back is found. So do the events of projects and actors: two more fields
+// at their end, project and actor, say whose they are.
+//
+// # Scope
+//
+// An actor sees the projects it is assigned to, an admin all. Whatever is asked
+// for is decided by the actor's row as it stands at that moment, within a command
+// too: a revoked actor's request under way, a waiting claim among them, ends in
+// ErrUnauthorized. What is not the actor's is answered as what is not there. A
+// closed project takes no jobs and grants no shards; open leases may be completed.
+// When an actor is revoked, or unassigned, its leases lapse at that moment in
+// memory (after a restart within their term): heartbeats do not revive them.
+//
+// Names of projects and actors stay taken for ever. The role of an actor does not
+// change. The blobs of a project are known to it alone: one that is here for
+// another project is missing here, and taken only from who has the bytes. Workers
+// are listed for those who share a project with them.
 //
 // # List inputs
 //
@@ -51,10 +69,30 @@
 // rest in pages, each with the mark of where the next one begins. Nothing of the
 // job is granted before it is whole.
 //
+// # Retention
+//
+// A pruned job's row goes with one commit, behind a pruned event, and leaves a mark
+// (d). Then, in pages: the shards, the entries that point to them, their results,
+// unless a shard of another job reuses one: that stays for as long as it does. At
+// last the marks go, and the ledger is cut.
+//
+// A cut is made at the newest commit: its sequence and the chain's digest there are
+// kept in the head. Every row that was last told of before it is carried over it by
+// an event that holds the row as of the cut, in pages, or before it changes if
+// that comes first. A checkpoint seals the cut: the ledger begins behind it from
+// then on, and what lies before is removed, in pages. Each commit leaves a store
+// that verifies and that the next start goes on from.
+//
+// Ids do not come back: the head keeps the newest of the epoch. A restored store,
+// and one that learns that it is the older copy of another, raises its epoch.
+//
 // # In memory
 //
-// Queues by class of need, deadlines of leases, who waits for whom, and which
-// blobs are needed are derived from the rows at start and move along with them.
+// Queues by need and project (a ready shard is 12 bytes in that of its job, and a
+// claim looks at each once), deadlines of leases, who waits for whom, and which
+// blobs are needed are derived from the rows at start and move along with them;
+// that a blob was uploaded and not yet reported is memory only: after a restart it
+// is asked for again. A sweep removes such blobs a day after they came.
 // Memory nominates, the row decides. Renewals are memory only. A lease token is a
 // keyed hash of shard and fence: it can be told again to a repeated claim and
 // needs no place in the row.

@@ -28,7 +28,9 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 	switch {
 	case h.Incarnation < w.hello.Incarnation:
 		return fmt.Errorf("worker %q on %s started anew meanwhile: %w", h.Worker, w.hello.Host, lease.ErrTwin)
-	case alive && (w.hello.Machine != h.Machine || w.actor != actor):
+	case alive && w.actor != actor: // where it lives is not for strangers
+		return fmt.Errorf("worker %q: %w", h.Worker, lease.ErrTwin)
+	case alive && w.hello.Machine != h.Machine:
 		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
 	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
 		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
@@ -62,7 +64,8 @@ func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, 
 	now := c.s.now()
 	for _, lb := range b.Leases {
 		l := c.s.index.leases[lb.Shard]
-		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID || c.s.index.marks[lb.Shard.Job] == markCanceled {
+		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID ||
+			!c.actor.Sees(c.s.index.project(lb.Shard.Job)) || c.s.index.marks[lb.Shard.Job] == markCanceled {
 			out.Lost = append(out.Lost, lb.Shard)
 			continue
 		}

@@ -20,13 +20,13 @@ type list struct {
 
 // list reads the whole input once, so that what is wrong with it is told to who
 // submits it, and not found by the pages that follow.
-func (s *Store) list(kind lease.Kind, params []byte, in lease.Input) (*list, error) {
+func (s *Store) list(p lease.Project, kind lease.Kind, params []byte, in lease.Input) (*list, error) {
 	packing, err := s.planner.List(kind, params)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	size, here := s.present[in.Digest]
+	size, here := s.present[in.Digest], s.knows(p, in.Digest)
 	s.mu.Unlock()
 	switch {
 	case !here:
@@ -44,13 +44,13 @@ func (s *Store) list(kind lease.Kind, params []byte, in lease.Input) (*list, err
 		return nil, err
 	}
 	defer r.Close()
-	p := newPacker(packing, r, place{})
+	pack := newPacker(packing, r, place{})
 	l := &list{reuse: packing.Reuse}
-	if l.plan, err = p.page(maxPlan); err != nil {
+	if l.plan, err = pack.page(maxPlan); err != nil {
 		return nil, err
 	}
-	l.next = p.at
-	_, err = p.rest()
+	l.next = pack.at
+	_, err = pack.rest()
 	return l, err
 }
 
@@ -144,9 +144,13 @@ func (c *control) Input(_ context.Context, of lease.ShardID, from, to int64) (io
 	if c.s.broken.Load() {
 		return nil, lease.ErrUnknownOutcome
 	}
-	reads := c.actor.May(lease.Reader)
-	if !reads && !c.actor.May(lease.WorkerRole) {
-		return nil, fmt.Errorf("input of job %v: %w", of.Job, lease.ErrForbidden)
+	actor, err := c.actor.now()
+	reads := actor.May(lease.Reader)
+	if err == nil && !reads && !actor.May(lease.WorkerRole) {
+		err = lease.ErrForbidden
+	}
+	if err != nil {
+		return nil, fmt.Errorf("input of job %v: %w", of.Job, err)
 	}
 	c.s.mu.Lock()
 	l := c.s.index.leases[of]
@@ -154,7 +158,7 @@ func (c *control) Input(_ context.Context, of lease.ShardID, from, to int64) (io
 	c.s.mu.Unlock()
 	var in lease.Input
 	var span lease.Range
-	err := c.s.engine.View(func(r kv.Reader) error {
+	err = c.s.engine.View(func(r kv.Reader) error {
 		j, err := c.job(r, of.Job)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,9 +22,10 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, actors: map[lease.ActorID]*actorRow{},
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{},
 		wake: make(chan struct{}), names: names{},
 	}
+	s.scope.Store(newScope())
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -44,6 +46,12 @@ func Open(o Options) (*Store, error) {
 	}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if s.scope.Load().older() {
+		c := &command{done: make(chan error, 1), run: (*tx).adopt}
+		if err := cmp.Or(s.commit(c), <-c.done); err != nil {
+			return nil, fmt.Errorf("open store: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -68,6 +76,7 @@ func (s *Store) initialise() error {
 		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
 		t := g.begin(s, now)
 		t.tellStore(lease.Event{Kind: lease.EventCreated})
+		t.tellProject(lease.Scope{Project: lease.DefaultProject, Created: t.stamp()}, lease.Event{Kind: lease.EventProjectCreated})
 		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
 		t.seal()
 		return g.flush()
@@ -77,15 +86,30 @@ func (s *Store) initialise() error {
 // schemaVersion is the store's layout as a whole.
 const schemaVersion = 1
 
+// ErrNewer is returned for a store that a newer version of macbatch wrote.
+var ErrNewer = errors.New("the store was written by a newer version of macbatch")
+
+func checkIdentity(id []byte) error {
+	switch {
+	case len(id) > 0 && id[0] > schemaVersion:
+		return fmt.Errorf("%w: its schema is %d, this one knows %d", ErrNewer, id[0], schemaVersion)
+	case len(id) != 49 || id[0] == 0:
+		return errors.New("the store is damaged: its identity cannot be read")
+	}
+	return nil
+}
+
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
 	s.index, s.paging, s.beat = newIndex(s.present), nil, now
-	kept := map[lease.Digest]bool{}
+	s.drops, s.dropper, s.carrier, s.trimmed = nil, dropper{}, carrier{}, 0
+	before := s.known
+	s.known = map[lease.Digest]*known{}
 	err := s.engine.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
-		if len(id) != 49 || id[0] != schemaVersion {
-			return errors.New("the store was written by a newer version of macbatch, or is damaged")
+		if err := checkIdentity(id); err != nil {
+			return err
 		}
 		copy(s.id[:], id[1:])
 		s.secret = append([]byte(nil), id[17:]...)
@@ -94,23 +118,31 @@ func (s *Store) load() error {
 			return err
 		}
 		s.head = h
-		if err := s.loadActors(r); err != nil {
+		if err := s.loadScope(r); err != nil {
 			return err
 		}
 		if err := s.loadPauses(r, now); err != nil {
 			return err
 		}
-		return s.loadRows(r, now, kept)
+		dropped := map[lease.JobID]bool{}
+		scan(r, []byte{keyDrop}, func(k, _ []byte) bool {
+			if len(k) == 9 {
+				s.drops = append(s.drops, lease.JobID(decodeKey(k)))
+				dropped[s.drops[len(s.drops)-1]] = true
+			}
+			return true
+		})
+		return s.loadRows(r, now, dropped)
 	})
 	if err != nil {
 		return err
 	}
-	return s.loadBlobs(now, kept)
+	return s.loadBlobs(now, before)
 }
 
 // loadRows fills the index. Every open lease gets one full term: while the
 // control plane was away nobody could renew.
-func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool) (err error) {
+func (s *Store) loadRows(r kv.Reader, now time.Time, dropped map[lease.JobID]bool) (err error) {
 	jobs := map[lease.JobID]*jobRow{}
 	scan(r, []byte{keyJob}, func(k, v []byte) bool {
 		var j *jobRow
@@ -125,6 +157,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 		jobs[id] = j
 		if j.Input != (lease.Input{}) {
 			s.index.lists[j.Input.Digest]++
+			s.know(j.Project, j.Input.Digest)
 		}
 		if j.Canceled {
 			s.index.marks[id] = markCanceled
@@ -139,6 +172,7 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 	if err != nil {
 		return err
 	}
+	row, names := &lease.Shard{}, names{} // the index keeps no part of a row
 	states := func(id lease.ShardID) lease.State {
 		if b := r.Get(shardKey(keyShard, id)); b != nil {
 			if row, err := decodeShard(id, b); err == nil {
@@ -149,8 +183,11 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 	}
 	scan(r, []byte{keyShard}, func(k, v []byte) bool {
 		id := shardOfKey(k)
-		var row *lease.Shard
-		if row, err = decodeShard(id, v); err != nil {
+		if dropped[id.Job] {
+			return true
+		}
+		*row = lease.Shard{}
+		if err = readShard(row, id, v, names); err != nil {
 			return false
 		}
 		j := jobs[id.Job]
@@ -159,7 +196,12 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 			return false
 		}
 		if row.State == lease.Done && row.Result.Blob {
-			kept[row.Result.Digest] = true
+			s.know(j.Project, row.Result.Digest).kept = true
+		}
+		for _, d := range row.Inputs {
+			if !row.State.Terminal() {
+				s.know(j.Project, d)
+			}
 		}
 		row.Project, row.Priority = j.Project, j.Priority
 		if row.State == lease.Leased {
@@ -188,12 +230,20 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, kept map[lease.Digest]bool)
 }
 
 // loadBlobs lists what is there and removes what nothing has referred to for
-// long, unless the shards that will are still being added.
-func (s *Store) loadBlobs(now time.Time, kept map[lease.Digest]bool) error {
+// long. What was known before, when the store is loaded again, stays known: of
+// uploads only memory tells.
+func (s *Store) loadBlobs(now time.Time, before map[lease.Digest]*known) error {
+	for d, k := range before {
+		for _, p := range k.projects {
+			if k.uploaded.IsZero() {
+				break
+			}
+			s.know(p, d).uploaded = k.uploaded
+		}
+	}
 	var orphans []lease.Digest
-	planning := s.planning()
 	err := s.blobs.List(func(d lease.Digest, size int64, received time.Time) bool {
-		if !planning && !kept[d] && s.index.inputs[d] == 0 && s.index.lists[d] == 0 && now.Sub(received) > blobGrace {
+		if now.Sub(received) > blobGrace && s.unreferredLocked(d, now) {
 			orphans = append(orphans, d)
 		} else {
 			s.index.arrived(d, size)

@@ -36,6 +36,9 @@ type packer struct {
 }
 
 func newPacker(p lease.Packing, r io.Reader, at place) *packer {
+	if p.Items < 1 {
+		panic("store: a packing without items") // it would never come to an end
+	}
 	return &packer{Packing: p, r: bufio.NewReaderSize(r, 256<<10), at: at}
 }
 
@@ -48,7 +51,7 @@ func (p *packer) next() (sp lease.Spec, err error) {
 	}
 	for int(n) < p.Items {
 		if p.line == nil {
-			if p.line, err = p.read(p.at.item + n); err == io.EOF && n > 0 {
+			if p.line, err = p.read(p.at.item + n); errors.Is(err, io.EOF) && n > 0 {
 				break
 			} else if err != nil {
 				return sp, err
@@ -86,9 +89,9 @@ func (p *packer) read(item uint32) ([]byte, error) {
 	switch {
 	case int64(len(line)) > p.Line:
 		return nil, fmt.Errorf("line %d of the input is longer than %d bytes", item+1, p.Line)
-	case err == io.EOF && len(line) > 0:
+	case errors.Is(err, io.EOF) && len(line) > 0:
 		return nil, fmt.Errorf("line %d of the input has no end", item+1)
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errUnread, err)
@@ -103,7 +106,7 @@ func (p *packer) page(n int) (plan lease.Plan, err error) {
 	p.hash = sha256.New()
 	for from := p.at.offset; len(plan) < n && p.at.offset-from < pageInput; {
 		sp, err := p.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return plan, nil
 		} else if err != nil {
 			return nil, err
@@ -116,7 +119,7 @@ func (p *packer) page(n int) (plan lease.Plan, err error) {
 // rest looks at the shards that are still to come and returns their number.
 func (p *packer) rest() (n int, err error) {
 	for p.hash = nil; ; n++ {
-		if _, err := p.next(); err == io.EOF {
+		if _, err := p.next(); errors.Is(err, io.EOF) {
 			return n, nil
 		} else if err != nil {
 			return n, err

@@ -26,16 +26,20 @@ const maxPlan = 256
 // What it needs to read is read before its transaction.
 func (s *Store) nextPage() *command {
 	s.mu.Lock()
-	if len(s.paging) == 0 || s.rest {
+	if s.rest {
 		s.rest = false
 		s.mu.Unlock()
 		return nil
+	}
+	if len(s.paging) == 0 {
+		s.mu.Unlock()
+		return s.nextCare()
 	}
 	p := s.paging[0]
 	s.mu.Unlock()
 	c := &command{done: make(chan error, 1)}
 	if p.plan.IsZero() {
-		c.run = func(t *tx) error { return t.cancelPage(p) }
+		c.run, c.frees = func(t *tx) error { return t.cancelPage(p) }, true
 		return c
 	}
 	var err error
@@ -84,6 +88,10 @@ const maxLooked = 10 * pageRows
 
 func (t *tx) cancelPage(p *page) error {
 	j, err := t.job(p.job)
+	if isNotFound(err) { // pruned: nothing of it was open any more
+		t.pageDone()
+		return nil
+	}
 	if err != nil {
 		return err
 	}

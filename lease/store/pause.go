@@ -132,14 +132,14 @@ func (c *control) mayStop(of lease.Target) error {
 	if len(of.Kind) > maxName {
 		return fmt.Errorf("pause of a kind of %d bytes: %w", len(of.Kind), lease.ErrTooLarge)
 	}
-	if of.Job == 0 && c.actor.Role != lease.Admin {
-		return fmt.Errorf("pause of %v by %q: %w", of, c.actor.ID, lease.ErrForbidden)
+	if of.Job == 0 {
+		return c.may(lease.Admin)
 	}
 	return c.may(lease.Submitter)
 }
 
 // seen loads a job that the actor may know of.
-func (t *tx) seen(actor lease.Actor, id lease.JobID) (*jobRow, error) {
+func (t *tx) seen(actor asker, id lease.JobID) (*jobRow, error) {
 	j, err := t.job(id)
 	if err == nil && !actor.Sees(j.Project) {
 		err = fmt.Errorf("job %v: %w", id, lease.ErrNotFound)

@@ -51,6 +51,14 @@ type openJob struct {
 	lines   []*line
 }
 
+// project is that of a job with open shards.
+func (x *index) project(id lease.JobID) lease.Project {
+	if j := x.jobs[id]; j != nil {
+		return j.project
+	}
+	return ""
+}
+
 // lineKey finds a line.
 type lineKey struct {
 	job  lease.JobID

@@ -3,10 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -83,6 +80,7 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if j := c.s.index.jobs[id]; j != nil {
 		out.Work.Running = j.running
 	}
+	out.Waits = c.s.waits(&out, c.s.now())
 	return out, nil
 }
 
@@ -165,135 +163,57 @@ func (c *control) Shards(_ context.Context, id lease.JobID, after uint32, limit 
 // maxPageBytes ends a page early.
 const maxPageBytes = 4 << 20
 
-// Events implements lease.Control.
-func (c *control) Events(_ context.Context, of lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
-	limit = clampPage(limit)
-	err = c.view(func(r kv.Reader) (err error) {
-		if of.Job != 0 {
-			if _, err := c.job(r, of.Job); err != nil {
-				return err
-			}
-		} else if c.actor.Role != lease.Admin {
-			return fmt.Errorf("events of everything: %w", lease.ErrForbidden)
-		}
-		if of.Seq != 0 {
-			out, err = history(r, of, after, limit)
-			return err
-		}
-		from := after + 1
-		r.LogBack(from, func(seq uint64, _ []byte) bool { from = seq; return false })
-		r.Log(from, func(seq uint64, b []byte) bool {
-			var events []lease.Event
-			if events, err = decodeRecord(seq, body(b)); err != nil {
-				return false
-			}
-			for _, ev := range events {
-				if ev.Seq > after && (of.Job == 0 || ev.Job == of.Job) && len(out) < limit {
-					out = append(out, ev)
-				}
-			}
-			return len(out) < limit
-		})
-		return err
-	})
-	return out, err
-}
-
 // body is a ledger record without its chain digest.
 func body(b []byte) []byte { return b[:max(0, len(b)-32)] }
 
-// history follows a shard's events backwards, each naming the one before it.
-func history(r kv.Reader, id lease.ShardID, after uint64, limit int) (out []lease.Event, err error) {
-	_, row, err := rows(r, id)
-	if err != nil {
-		return nil, err
-	}
-	for seq := row.Last; seq > after; {
-		var found *lease.Event
-		r.LogBack(seq, func(first uint64, b []byte) bool {
-			var events []lease.Event
-			if events, err = decodeRecord(first, body(b)); err == nil && seq-first < uint64(len(events)) {
-				found = &events[seq-first]
-			}
-			return false
-		})
-		if err != nil {
-			return nil, err
-		}
-		if found == nil || found.ShardID() != id {
-			return nil, fmt.Errorf("shard %v: its event %d is missing", id, seq)
-		}
-		out = append(out, *found)
-		seq = found.Prev
-	}
-	slices.Reverse(out)
-	return out[:min(limit, len(out))], nil
-}
-
-// Workers implements lease.Control.
+// Workers implements lease.Control. A worker is seen by those who share a project
+// with its actor; of its leases, those in their projects count.
 func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 	if err := c.may(lease.Reader); err != nil {
+		return nil, err
+	}
+	actor, err := c.actor.now()
+	if err != nil {
 		return nil, err
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	for id, w := range c.s.index.workers {
-		if w.seen.IsZero() {
+		if w.seen.IsZero() || !c.s.shared(&actor, w.actor) {
 			continue
+		}
+		leases := 0
+		for id := range w.leases {
+			if actor.Sees(c.s.index.project(id.Job)) {
+				leases++
+			}
 		}
 		out = append(out, lease.Worker{
 			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
-			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: len(w.leases),
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases,
 		})
 	}
 	slices.SortFunc(out, func(a, b lease.Worker) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return out, nil
 }
 
+// shared reports whether an actor may know of what another one does somewhere.
+func (s *Store) shared(a *lease.Actor, other lease.ActorID) bool {
+	if a.Role == lease.Admin {
+		return true
+	}
+	row := s.scope.Load().actors[other]
+	return row != nil && (row.Role == lease.Admin || slices.ContainsFunc(row.Projects, a.Sees))
+}
+
 // Verify implements lease.Control.
 func (c *control) Verify(context.Context) (problems []lease.Problem, err error) {
-	if c.actor.Role != lease.Admin {
-		return nil, fmt.Errorf("verify: %w", lease.ErrForbidden)
+	if err := c.admin("verify"); err != nil {
+		return nil, err
 	}
 	err = c.view(func(r kv.Reader) (err error) {
-		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs})
+		problems, err = ledger.Verify(&snapshot{r: r, blobs: c.s.blobs}, ledger.Limit)
 		return err
 	})
 	return problems, err
-}
-
-// PutBlob implements lease.Control.
-func (c *control) PutBlob(ctx context.Context, d lease.Digest, size int64, r io.Reader) error {
-	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Submitter) {
-		return fmt.Errorf("put blob %v: %w", d, lease.ErrForbidden)
-	}
-	for {
-		if err := c.s.blobs.Put(ctx, d, size, r); err != nil {
-			return fmt.Errorf("put blob %v: %w", d, err)
-		}
-		c.s.mu.Lock()
-		here, err := c.s.blobs.Has(d) // unless it was dropped in between, being there already
-		if here {
-			c.s.index.arrived(d, size)
-		}
-		c.s.mu.Unlock()
-		if here || err != nil {
-			return err
-		}
-	}
-}
-
-// Blob implements lease.Control.
-func (c *control) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	if !c.actor.May(lease.WorkerRole) && !c.actor.May(lease.Reader) {
-		return nil, 0, fmt.Errorf("blob %v: %w", d, lease.ErrForbidden)
-	}
-	r, n, err := c.s.blobs.Open(d)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = lease.ErrNotFound
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("blob %v: %w", d, err)
-	}
-	return r, n, nil
 }

@@ -126,9 +126,12 @@ func (t *tx) newest(id lease.ShardID) lease.ShardID {
 }
 
 // retry adds what does the selected shards again.
-func (t *tx) retry(actor lease.Actor, id lease.JobID, what lease.Selection, seqs []uint32, early bool, open *uint32) (out lease.Retried, err error) {
+func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uint32, early bool, open *uint32) (out lease.Retried, err error) {
 	j, err := t.seen(actor, id)
 	if err != nil {
+		return out, err
+	}
+	if err := actor.s.open(j.Project); err != nil {
 		return out, err
 	}
 	if early || j.canceling() || j.Canceled && slices.ContainsFunc(t.s.paging, func(p *page) bool { return p.job == id }) {
@@ -276,7 +279,7 @@ func (a *again) add(sh *shardTx) error {
 		a.busy = true
 		return nil
 	}
-	if len(a.t.s.missing(sh.Inputs)) > 0 {
+	if len(a.t.s.missing(sh.Project, sh.Inputs)) > 0 {
 		if sh.Parent == 0 {
 			a.lost = true
 			return nil

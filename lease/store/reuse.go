@@ -82,7 +82,7 @@ func (t *tx) reuse(sh *shardTx) (bool, error) {
 // that has been dropped, or has an earlier result itself.
 func (t *tx) runnable(parent *shardTx, plan lease.Plan) bool {
 	for _, sp := range plan {
-		if len(t.s.missing(sp.Inputs)) == 0 {
+		if len(t.s.missing(parent.Project, sp.Inputs)) == 0 {
 			continue
 		}
 		if sp.Reuse.IsZero() || len(sp.After) > 0 {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -124,16 +125,29 @@ func TestInputScope(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.who, err, c.want)
 		}
 		if err == nil {
-			r.Close() //nolint:errcheck // it was not read
+			r.Close()
 		}
 	}
 	w.Report(leasetest.Done(g, "x"))
 	if _, err := w.Ctl.Input(t.Context(), g.Shard, g.Lines.From, g.Lines.To); !errors.Is(err, lease.ErrNotFound) {
 		t.Errorf("the holder, once it is done: %v, want %v", err, lease.ErrNotFound)
 	}
+	if err := ctl.CreateProject(t.Context(), "another"); err != nil {
+		t.Fatal(err)
+	}
 	b, in := leasetest.Lines(5)
 	elsewhere := actor("s2", lease.Submitter, "another")
-	leasetest.Upload(t, elsewhere, b)
+	leasetest.Upload(t, ctl, b)
+	sub := lease.Submission{Project: "another", Kind: "list", Params: []byte(`{}`), Input: in}
+	if _, err := elsewhere.Submit(t.Context(), sub); !errors.Is(err, lease.ErrNeedBlob) {
+		t.Errorf("a submission of what only another project has: %v, want %v", err, lease.ErrNeedBlob)
+	}
+	if err := elsewhere.PutBlob(t.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: "another"}, bytes.NewReader(b)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := elsewhere.Submit(t.Context(), sub); err != nil {
+		t.Errorf("a submission of what it brought: %v", err)
+	}
 	if _, err := elsewhere.Submit(t.Context(), lease.Submission{Kind: "list", Params: []byte(`{}`), Input: in}); !errors.Is(err, lease.ErrNotFound) {
 		t.Errorf("a submission to another's project: %v, want %v", err, lease.ErrNotFound)
 	}

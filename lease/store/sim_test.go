@@ -37,13 +37,16 @@ type world struct {
 	stop    context.CancelFunc
 	ended   chan error
 	faults  atomic.Bool
+	told    bool // the sound came since the store was opened
 	workers []*player
 	jobs    map[lease.JobID]bool // whether its cancel was acknowledged
+	pruned  map[lease.JobID]bool
 	ends    map[lease.ShardID]lease.State
 	open    map[lease.ShardID]*holding // the newest grant known to anybody
 	paused  map[lease.Target]uint64    // without an end: the newest event after its pause was acknowledged
 	newest  uint64                     // event that was read
 	count   map[string]int
+	late    []func() // messages under way
 }
 
 // player is a worker: what it believes to hold, and all it ever reported.
@@ -54,6 +57,7 @@ type player struct {
 	since   time.Time // when that claim was first sent: its leases count from then
 	held    map[lease.ShardID]*holding
 	sent    []lease.Report
+	frozen  time.Time // it does nothing before
 }
 
 // holding is a grant as a worker knows it.
@@ -78,7 +82,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "prune", "checkpoint", "carried"} {
 		if total[k] == 0 && *simSeeds >= 30 {
 			t.Errorf("no %q in any life", k)
 		}
@@ -88,7 +92,7 @@ func TestLives(t *testing.T) {
 func live(t *testing.T, seed uint64, total map[string]int) {
 	w := &world{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
-		jobs: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
+		jobs: map[lease.JobID]bool{}, pruned: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
 		open: map[lease.ShardID]*holding{}, paused: map[lease.Target]uint64{}, count: total,
 	}
 	w.faults.Store(seed%2 == 1)
@@ -107,6 +111,9 @@ func live(t *testing.T, seed uint64, total map[string]int) {
 		}
 	}
 	w.faults.Store(false)
+	for len(w.late) > 0 { // the network heals
+		w.arrive()
+	}
 	w.heal()
 	w.halt()
 	w.verify()
@@ -143,7 +150,7 @@ func (w *world) halt() {
 func (w *world) restart() {
 	w.halt()
 	w.count["restart"]++
-	w.db = w.db.Reopen()
+	w.db, w.told = w.db.Reopen(), false
 	w.start()
 }
 
@@ -184,7 +191,14 @@ func (w *world) failed(what string, err error) bool {
 
 func (w *world) act() {
 	p := w.workers[w.rnd.IntN(len(w.workers))]
-	switch n := w.rnd.IntN(100); {
+	if w.rnd.IntN(6) == 0 {
+		w.arrive()
+	}
+	if w.clock.Now().Before(p.frozen) {
+		w.pass(time.Duration(w.rnd.IntN(20)) * time.Second)
+		return
+	}
+	switch n := w.rnd.IntN(104); {
 	case n < 8:
 		w.submit()
 	case n < 33:
@@ -197,8 +211,10 @@ func (w *world) act() {
 		w.release(p)
 	case n < 77:
 		w.beat(p)
-	case n < 79:
+	case n < 78:
 		w.cancel()
+	case n < 80:
+		w.prune()
 	case n < 81:
 		w.retry()
 	case n < 83:
@@ -218,6 +234,10 @@ func (w *world) act() {
 		clear(p.held)
 	case n < 97:
 		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n >= 102:
+		w.freeze(p)
+	case n >= 100:
+		w.stall()
 	case n < 98: // one is not heard of for long
 		w.pass(lease.Term + lease.Heartbeat)
 	default:
@@ -249,7 +269,7 @@ func (w *world) submitList() {
 		n = 256 + 998 + w.rnd.IntN(4)
 	}
 	b, in := leasetest.Lines(n)
-	if w.failed("put blob", w.ctl().PutBlob(w.Context(), in.Digest, in.Bytes, bytes.NewReader(b))) {
+	if w.failed("put blob", w.ctl().PutBlob(w.Context(), lease.Upload{Digest: in.Digest, Size: in.Bytes, Project: lease.DefaultProject}, bytes.NewReader(b))) {
 		return
 	}
 	id, err := w.ctl().Submit(w.Context(), lease.Submission{
@@ -299,8 +319,8 @@ func (w *world) claim(p *player, n int, lose bool) {
 		p.since = w.clock.Now()
 	}
 	p.unknown = true
-	out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Request: p.request, Max: n, PerKind: map[lease.Kind]int{leasetest.Work: n}})
-	if w.failed("claim", err) {
+	out, answered := w.ask(p, n)
+	if !answered {
 		return
 	}
 	if lose {
@@ -423,13 +443,18 @@ func (w *world) report(p *player) {
 	if w.rnd.IntN(4) > 0 {
 		w.upload(h.Grant)
 	}
-	w.deliver(p, rep)
+	w.post(p, rep)
 }
 
 func (w *world) upload(g lease.Grant) {
 	b := leasetest.SoundBytes(g.Shard)
-	err := w.ctl().PutBlob(w.Context(), leasetest.SoundOf(g.Shard), int64(len(b)), bytes.NewReader(b))
-	w.failed("put blob", err)
+	err := w.ctl().PutBlob(w.Context(), leasetest.Under(g, leasetest.SoundOf(g.Shard), len(b)), bytes.NewReader(b))
+	if errors.Is(err, lease.ErrFenced) {
+		return // taken over, or canceled
+	}
+	if !w.failed("put blob", err) {
+		w.told = true
+	}
 }
 
 // replay sends an old report again, or another under its fence.
@@ -441,11 +466,18 @@ func (w *world) replay(p *player) {
 	if w.rnd.IntN(3) == 0 {
 		rep = leasetest.Done(lease.Grant{Shard: rep.Shard, Fence: rep.Fence, Token: rep.Token, Lines: w.lines(rep.Shard)}, "another", leasetest.SoundOf(rep.Shard))
 	}
-	w.deliver(p, rep)
+	w.post(p, rep)
 }
 
 // deliver sends a report and compares the verdict with what the row demands.
 func (w *world) deliver(p *player, rep lease.Report) {
+	if w.pruned[rep.Shard.Job] {
+		out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Reports: []lease.Report{rep}})
+		if !w.failed("report", err) && out.Verdicts[0].Verdict != lease.Denied {
+			w.Fatalf("report on %v of a pruned job: verdict %s, want %s", rep.Shard, out.Verdicts[0].Verdict, lease.Denied)
+		}
+		return
+	}
 	row := w.row(rep.Shard)
 	job, err := w.ctl().Job(w.Context(), rep.Shard.Job)
 	if w.failed("job", err) {
@@ -465,7 +497,8 @@ func (w *world) deliver(p *player, rep lease.Report) {
 	}
 	got := out.Verdicts[0].Verdict
 	if got == lease.NeedBlobs {
-		sounds = sounds && w.here(rep.Blobs) // a cancel's page may have dropped them meanwhile
+		// A cancel's page may have dropped them meanwhile; of uploads only memory knew.
+		sounds = sounds && w.here(rep.Blobs) && w.told
 	}
 	w.count[string(got)]++
 	if want := verdict(&row, job.Canceled, &rep, sounds); got != want {
@@ -519,8 +552,16 @@ func (w *world) release(p *player) {
 		return
 	}
 	give := lease.Give{Shard: h.Shard, Fence: h.Fence, Reason: "away", Delay: time.Duration(w.rnd.IntN(3)) * time.Minute}
-	_, err := w.ctl().Exchange(w.Context(), lease.Exchange{Hello: p.Hello, Releases: []lease.Give{give}})
+	x := lease.Exchange{Hello: p.Hello, Releases: []lease.Give{give}}
 	h.over = true
+	if w.delayed(func() {
+		_, err := w.ctl().Exchange(w.Context(), x)
+		w.astray("late release", err)
+	}) {
+		delete(p.held, h.Shard)
+		return
+	}
+	_, err := w.ctl().Exchange(w.Context(), x)
 	if !w.failed("release", err) {
 		delete(p.held, h.Shard)
 	}
@@ -530,6 +571,12 @@ func (w *world) beat(p *player) {
 	b := lease.Beat{Hello: p.Hello}
 	for _, h := range p.held {
 		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running})
+	}
+	if w.dropped() || w.delayed(func() {
+		_, err := w.ctl().Heartbeat(w.Context(), b)
+		w.astray("late heartbeat", err)
+	}) {
+		return
 	}
 	out, err := w.ctl().Heartbeat(w.Context(), b)
 	if w.failed("heartbeat", err) {
@@ -556,11 +603,45 @@ func (w *world) cancel() {
 		if w.failed("job", err) || job.State.Terminal() {
 			continue
 		}
+		delete(w.paused, lease.Target{Job: id}) // a cancel ends the pause too
 		if !w.failed("cancel", w.ctl().Cancel(w.Context(), id, "enough")) {
 			w.jobs[id] = true
 			w.count["cancel"]++
 		}
 		return
+	}
+}
+
+// prune drops some of the jobs that have ended; reports on them are denied from now on.
+func (w *world) prune() {
+	var ids []lease.JobID
+	for id := range w.jobs {
+		job, err := w.ctl().Job(w.Context(), id)
+		if w.failed("job", err) {
+			return
+		}
+		if job.State.Terminal() && job.Shards.Open() == 0 && job.Plans == 0 && w.rnd.IntN(3) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	if w.failed("prune", w.ctl().Prune(w.Context(), ids)) && len(ids) > 0 {
+		if _, err := w.ctl().Job(w.Context(), ids[0]); !errors.Is(err, lease.ErrNotFound) {
+			w.failed("job", err)
+			return
+		}
+	}
+	w.count["prune"]++
+	for _, id := range ids {
+		delete(w.jobs, id)
+		w.pruned[id] = true
+	}
+	for _, p := range w.workers {
+		for id, h := range p.held {
+			if w.pruned[id.Job] {
+				h.over = true
+				delete(p.held, id)
+			}
+		}
 	}
 }
 
@@ -573,7 +654,7 @@ func (w *world) canceled(id lease.JobID) bool {
 // verify holds rows against the ledger, and ends against what they were.
 func (w *world) verify() {
 	w.Helper()
-	problems, err := store.Check(w.db.Reopen(), w.blobs)
+	problems, err := store.CheckWithin(w.db.Reopen(), w.blobs, 2+w.rnd.IntN(200))
 	if err != nil {
 		w.Fatalf("verify: %v", err)
 	}
@@ -581,9 +662,12 @@ func (w *world) verify() {
 		w.Errorf("verify: %s %s: %s", p.Kind, p.Subject, p.Detail)
 	}
 	for id := range w.jobs {
-		shards, err := w.ctl().Shards(w.Context(), id, 0, 200, false)
-		if err != nil {
+		shards, err := w.ctl().Shards(w.Context(), id, 0, 200, true)
+		if errors.Is(err, lease.ErrUnknownOutcome) || errors.Is(err, kv.ErrUnknownOutcome) {
 			break // the store is broken; the next one tells
+		}
+		if err != nil {
+			w.Fatalf("shards: %v", err)
 		}
 		for i := range shards {
 			sh := &shards[i]
@@ -632,7 +716,9 @@ func (w *world) heal() {
 			w.pass(30 * time.Second)
 			continue
 		}
-		w.upload(lease.Grant{})
+		for _, h := range p.held {
+			w.upload(h.Grant)
+		}
 		x.Hello = p.Hello
 		x.Reports = x.Reports[:min(len(x.Reports), lease.MaxReports)]
 		out, err := w.ctl().Exchange(w.Context(), x)
@@ -680,6 +766,21 @@ func (w *world) settled() bool {
 
 // tally looks at what is left when all has ended.
 func (w *world) tally() {
+	for after := uint64(0); ; {
+		events, err := w.ctl().Events(w.Context(), lease.ShardID{}, after, 1000)
+		if err != nil {
+			w.Fatalf("events: %v", err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			if ev.Kind == lease.EventCarried || ev.Kind == lease.EventCheckpoint {
+				w.count[string(ev.Kind)]++
+			}
+		}
+	}
 	for id := range w.jobs {
 		rows, err := w.ctl().Shards(w.Context(), id, 0, 1000, false)
 		if err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"macbatch/lease"
@@ -22,27 +23,40 @@ type finder interface {
 var _ ledger.Snapshot = (*snapshot)(nil)
 
 // Check verifies an engine at rest, which may be opened read-only.
-func Check(e kv.Engine, blobs finder) (problems []lease.Problem, err error) {
+func Check(e kv.Engine, blobs finder) ([]lease.Problem, error) {
+	return CheckWithin(e, blobs, ledger.Limit)
+}
+
+// CheckWithin is Check with at most so many histories in memory at a time.
+func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem, err error) {
 	err = e.View(func(r kv.Reader) error {
-		if r.Get([]byte{keyStore}) == nil {
-			return fmt.Errorf("not a macbatch store: it has no identity")
+		id := r.Get([]byte{keyStore})
+		if id == nil {
+			return errors.New("not a macbatch store: it has no identity")
 		}
-		problems, err = ledger.Verify(&snapshot{r: r, blobs: blobs})
+		if err := checkIdentity(id); err != nil {
+			return err
+		}
+		problems, err = ledger.Verify(&snapshot{r: r, blobs: blobs}, limit)
 		return err
 	})
 	return problems, err
 }
 
 // Head implements ledger.Snapshot.
-func (s *snapshot) Head() (uint64, lease.Digest, error) {
+func (s *snapshot) Head() (ledger.Head, error) {
 	h, err := decodeHead(s.r.Get([]byte{keyHead}))
-	return h.Seq, h.Chain, err
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	return ledger.Head{
+		Seq: h.Seq, Chain: h.Chain, Seal: h.Seal, Base: h.Base, BaseChain: h.BaseChain, Cut: h.Cut, Carried: h.Carried,
+	}, nil
 }
 
 // Records implements ledger.Snapshot.
-func (s *snapshot) Records(fn func(ledger.Record) bool) {
-	var before lease.Digest
-	s.r.Log(0, func(first uint64, b []byte) bool {
+func (s *snapshot) Records(after uint64, before lease.Digest, fn func(ledger.Record) bool) {
+	s.r.Log(after+1, func(first uint64, b []byte) bool {
 		rec := ledger.Record{First: first}
 		if len(b) < 32 {
 			rec.Err = fmt.Errorf("ledger record %d: too short", first)
@@ -56,9 +70,38 @@ func (s *snapshot) Records(fn func(ledger.Record) bool) {
 	})
 }
 
+// Carried implements ledger.Snapshot.
+func (s *snapshot) Carried(ev *lease.Event) (c ledger.Carried, err error) {
+	switch {
+	case ev.Subject != "":
+		var a *actorRow
+		if a, err = decodeActor(ev.Subject, ev.Row); err == nil {
+			c.Actor, c.Sum = a.Identity, sum(actorKey(ev.Subject), ev.Row)
+		}
+		return c, err
+	case ev.Project != "":
+		var p *lease.Scope
+		if p, err = decodeProject(ev.Project, ev.Row); err == nil {
+			c.Project, c.Sum = *p, sum(projectKey(ev.Project), ev.Row)
+		}
+		return c, err
+	case ev.Shard == 0:
+		var j *jobRow
+		if j, err = decodeJobMarks(ev.Job, ev.Row); err == nil {
+			c.Job, c.Sum = j.Job, sum(jobKey(keyJob, ev.Job), ev.Row)
+		}
+		return c, err
+	}
+	row, err := decodeShard(ev.ShardID(), ev.Row)
+	if err == nil {
+		c.Shard, c.Sum = *row, sum(shardKey(keyShard, ev.ShardID()), ev.Row)
+	}
+	return c, err
+}
+
 // Jobs implements ledger.Snapshot.
-func (s *snapshot) Jobs(fn func(j lease.Job, next uint32, sum uint64, err error) bool) {
-	scan(s.r, []byte{keyJob}, func(k, v []byte) bool {
+func (s *snapshot) Jobs(from lease.JobID, fn func(j lease.Job, next uint32, sum uint64, err error) bool) {
+	s.r.Scan(jobKey(keyJob, from), []byte{keyJob + 1}, func(k, v []byte) bool {
 		if len(k) != 9 {
 			return fn(lease.Job{}, 0, 0, fmt.Errorf("key %q is not a job's", k))
 		}
@@ -71,8 +114,8 @@ func (s *snapshot) Jobs(fn func(j lease.Job, next uint32, sum uint64, err error)
 }
 
 // Shards implements ledger.Snapshot.
-func (s *snapshot) Shards(fn func(sh lease.Shard, sum uint64, err error) bool) {
-	scan(s.r, []byte{keyShard}, func(k, v []byte) bool {
+func (s *snapshot) Shards(from lease.ShardID, fn func(sh lease.Shard, sum uint64, err error) bool) {
+	s.r.Scan(shardKey(keyShard, from), []byte{keyShard + 1}, func(k, v []byte) bool {
 		row, err := decodeShard(shardOfKey(k), v)
 		if err != nil {
 			return fn(lease.Shard{ID: shardOfKey(k)}, 0, err)
@@ -95,20 +138,25 @@ func (s *snapshot) Successor(id lease.ShardID) uint32 {
 }
 
 // Successors implements ledger.Snapshot.
-func (s *snapshot) Successors() (n int) {
-	scan(s.r, []byte{keyNext}, func(_, _ []byte) bool { n++; return true })
+func (s *snapshot) Successors(id lease.JobID) (n int) {
+	scan(s.r, jobKey(keyNext, id), func(_, _ []byte) bool { n++; return true })
 	return n
 }
 
 // Plans implements ledger.Snapshot.
-func (s *snapshot) Plans(fn func(id lease.ShardID, err error) bool) {
-	scan(s.r, []byte{keyPlan}, func(k, v []byte) (more bool) {
-		id, err := shardOfKey(k), error(nil)
-		if id.Seq == 0 {
-			_, err = decodePlace(id.Job, v)
+func (s *snapshot) Plans(id lease.JobID) (n uint32, err error) {
+	scan(s.r, jobKey(keyPlan, id), func(k, v []byte) bool {
+		if n++; shardOfKey(k).Seq == 0 {
+			_, err = decodePlace(id, v)
 		}
-		return fn(id, err)
+		return true
 	})
+	return n, err
+}
+
+// Pruning implements ledger.Snapshot.
+func (s *snapshot) Pruning(fn func(id lease.JobID) bool) {
+	scan(s.r, []byte{keyDrop}, func(k, _ []byte) bool { return len(k) != 9 || fn(lease.JobID(decodeKey(k))) })
 }
 
 // Value implements ledger.Snapshot.
@@ -116,3 +164,28 @@ func (s *snapshot) Value(id lease.ShardID) []byte { return s.r.Get(shardKey(keyV
 
 // HasBlob implements ledger.Snapshot.
 func (s *snapshot) HasBlob(d lease.Digest) (bool, error) { return s.blobs.Has(d) }
+
+// Projects implements ledger.Snapshot.
+func (s *snapshot) Projects(fn func(p lease.Scope, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyProject}, func(k, v []byte) bool {
+		p, err := decodeProject(lease.Project(k[1:]), v)
+		if err != nil {
+			return fn(lease.Scope{Project: lease.Project(k[1:])}, 0, err)
+		}
+		return fn(*p, sum(k, v), nil)
+	})
+}
+
+// Actors implements ledger.Snapshot.
+func (s *snapshot) Actors(fn func(a lease.Identity, sum uint64, err error) bool) {
+	scan(s.r, []byte{keyActor}, func(k, v []byte) bool {
+		a, err := decodeActor(lease.ActorID(k[1:]), v)
+		if err == nil && a.Events == 0 {
+			err = errors.New("it is of an older form: start its control plane once")
+		}
+		if err != nil {
+			return fn(lease.Identity{Actor: lease.Actor{ID: lease.ActorID(k[1:])}}, 0, err)
+		}
+		return fn(a.Identity, sum(k, v), nil)
+	})
+}

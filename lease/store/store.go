@@ -72,20 +72,34 @@ type Store struct {
 	hashes sync.Pool // of hash.Hash, keyed with secret
 	head   head      // the writer's only
 	names  names     // of what it reads
+	spare  *tx       // for the next command
+
+	recordBytes int // about as many as the next commit\'s events will have
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
 	broken   atomic.Bool   // a commit's outcome is unknown
 
+	scope atomic.Pointer[scope] // replaced by the writer only
+
 	mu      sync.Mutex // guards what follows
 	index   *index
 	present map[lease.Digest]int64 // blobs that are here, and their sizes
-	actors  map[lease.ActorID]*actorRow
+	known   map[lease.Digest]*known
+	grown   chan struct{}  // closed when the ledger has grown; nil: nobody waits for it
 	wake    chan struct{}  // closed and replaced when there may be new work
 	paging  []*page        // work that follows in pages
 	unused  []lease.Digest // blobs to look at once no plan is paging
 	rest    bool           // no page before the next command or tick: the last one could not be written or read
 	beat    time.Time      // when the writer last looked at the clock
+	drops   []lease.JobID  // pruned jobs whose rows are still there
+	holds   int            // readers of all blobs: meanwhile none is removed
+
+	carrier  carrier // the writer's only, as are those that follow
+	dropper  dropper
+	sweeper  sweeper // but what it adds, under mu
+	trimmed  uint64  // up to which event the ledger is known to hold no more records
+	relieved bool    // the engine's reserve was given up
 }
 
 // token proves that its bearer was granted a shard under a fence. It is derived,

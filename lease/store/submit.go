@@ -16,7 +16,7 @@ const pageRows = 1000
 // control is the store as one actor sees it.
 type control struct {
 	s     *Store
-	actor lease.Actor
+	actor asker
 }
 
 // maxName bounds, in bytes, the names that callers choose: some are part of keys.
@@ -24,15 +24,9 @@ const maxName = 200
 
 var _ lease.Control = (*control)(nil)
 
-// As returns the store as an actor sees it.
-func (s *Store) As(a lease.Actor) lease.Control { return &control{s, a} }
-
-func (c *control) may(r lease.Role) error {
-	if !c.actor.May(r) {
-		return fmt.Errorf("actor %q as %s: %w", c.actor.ID, c.actor.Role, lease.ErrForbidden)
-	}
-	return nil
-}
+// As returns the store as an actor sees it. The row of the actor decides what
+// that is; one without a row is taken as it is given.
+func (s *Store) As(a lease.Actor) lease.Control { return &control{s, asker{a, s}} }
 
 // Submit implements lease.Control.
 func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.JobID, err error) {
@@ -42,11 +36,11 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 	if sub.Project == "" {
 		sub.Project = lease.DefaultProject
 	}
-	if !c.actor.Sees(sub.Project) {
-		return 0, fmt.Errorf("project %q: %w", sub.Project, lease.ErrNotFound)
-	}
 	if len(sub.Params) > lease.MaxParams || len(sub.Key) > maxName || len(sub.Project) > maxName {
 		return 0, fmt.Errorf("submit %s: parameters, key or project: %w", sub.Kind, lease.ErrTooLarge)
+	}
+	if err := c.enter(sub.Project); err != nil {
+		return 0, err
 	}
 	if strings.ContainsRune(string(sub.Project), 0) || strings.ContainsRune(sub.Key, 0) {
 		return 0, fmt.Errorf("submit %s: key or project with a NUL: %w", sub.Kind, lease.ErrInvalid)
@@ -56,6 +50,9 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 		return 0, fmt.Errorf("submit %s: %w", sub.Kind, err)
 	}
 	err = c.s.do(ctx, func(t *tx) (err error) {
+		if err := c.enter(sub.Project); err != nil {
+			return err
+		}
 		id, err = t.submit(c.actor.ID, sub, plan, in)
 		return err
 	})
@@ -66,7 +63,7 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 func (s *Store) start(sub *lease.Submission) (plan lease.Plan, in *list, err error) {
 	if sub.Input == (lease.Input{}) {
 		plan, err = s.planner.Start(sub.Kind, sub.Params)
-	} else if in, err = s.list(sub.Kind, sub.Params, sub.Input); err == nil {
+	} else if in, err = s.list(sub.Project, sub.Kind, sub.Params, sub.Input); err == nil {
 		plan = in.plan
 	}
 	if err != nil && !errors.Is(err, lease.ErrNeedBlob) && !errors.Is(err, errUnread) && !errors.Is(err, lease.ErrTooLarge) {
@@ -104,7 +101,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 			}
 		}
 	}
-	if _, here := t.s.present[sub.Input.Digest]; in != nil && !here {
+	if in != nil && !t.s.knows(sub.Project, sub.Input.Digest) {
 		return 0, fmt.Errorf("input %v: %w", sub.Input.Digest, lease.ErrNeedBlob)
 	}
 	t.head.Job++
@@ -131,6 +128,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 func (t *tx) startList(j *jobRow, in *list) error {
 	j.Reuse = in.reuse
 	t.s.index.lists[j.Input.Digest]++
+	t.s.know(j.Project, j.Input.Digest)
 	if in.next.offset < j.Input.Bytes {
 		j.Plans++
 		t.s.index.hold(j.ID)
@@ -150,15 +148,19 @@ func (t *tx) addShards(j *jobRow, plan lease.Plan, base uint32, from, to int) er
 		}
 	}
 	for i := from; i < to; i++ {
-		sh := &shardTx{Shard: lease.Shard{
+		sh := t.newShard()
+		sh.Shard = lease.Shard{
 			ID: lease.ShardID{Job: j.ID, Seq: base + uint32(i)}, Project: j.Project, Priority: j.Priority,
 			Next: next[i], Spec: plan[i],
-		}}
+		}
 		sh.After = make([]uint32, len(plan[i].After))
 		for k, a := range plan[i].After {
 			sh.After[k] = base + a
 		}
 		t.shards[sh.ID] = sh
+		for _, d := range sh.Inputs {
+			t.s.know(sh.Project, d)
+		}
 		j.Items.Total += uint64(sh.Opens)
 		j.Work.Total += sh.Work
 		if err := t.step(sh, lease.Queue{Actor: j.Actor}); err != nil {
@@ -202,7 +204,7 @@ func (c *control) Cancel(ctx context.Context, id lease.JobID, reason string) err
 	if err := c.may(lease.Submitter); err != nil {
 		return err
 	}
-	return c.s.do(ctx, func(t *tx) error {
+	return c.s.doFreeing(ctx, func(t *tx) error {
 		j, err := t.seen(c.actor, id)
 		if err != nil {
 			return err

@@ -114,28 +114,61 @@ func lived(t testing.TB) *leasetest.Fixture {
 	if err := ctl.Cancel(t.Context(), canceled, "enough"); err != nil {
 		t.Fatal(err)
 	}
+	project(t, ctl, "films")
+	add(t, ctl, "mac", lease.WorkerRole, "films", lease.DefaultProject)
+	add(t, ctl, "gone", lease.Reader, "films")
+	for _, err := range []error{
+		ctl.Unassign(t.Context(), "mac", "films"), ctl.RotateActor(t.Context(), "mac", lease.Digest{9}),
+		ctl.RevokeActor(t.Context(), "gone"), ctl.CloseProject(t.Context(), "films"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	f.Stop(t)
 	return f
 }
 
-// TestTamper edits, removes and swaps single rows and records: verify must
-// notice each. A change of what only serves as an index of rows is not counted.
+// TestTamper edits, removes, swaps and puts back single rows and records: verify
+// must notice each. A change of what only serves as an index of rows is not counted.
 func TestTamper(t *testing.T) {
 	f := lived(t)
 	all := dump(t, f.Engine)
+	f.Restart(t)
+	leasetest.NewWorker(t, f.Near(), "w9").Claim(30)
+	f.Stop(t)
 	seed := rand.Uint64()
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	t.Logf("seed %d, %d rows and records", seed, len(all))
-	tried := 0
-	for tried < 3000 {
+	n := tamper(t, rand.New(rand.NewPCG(seed, 1)), seed, 3000, dump(t, f.Engine), all, f.Blobs)
+	t.Logf("seed %d, %d rows and records, %d tamperings", seed, len(all), n)
+}
+
+// tamper makes single changes to a store, and returns how many. Earlier is what
+// was there at an earlier moment, to be put back.
+func tamper(t *testing.T, rnd *rand.Rand, seed uint64, times int, all, earlier []record, blobs *leasetest.Blobs) (tried int) {
+	t.Helper()
+	jobs := map[string]bool{}
+	for _, r := range all {
+		if len(r.key) == 9 && r.key[0] == 'j' {
+			jobs[string(r.key[1:])] = true
+		}
+	}
+	was := map[string][]byte{}
+	for _, r := range earlier {
+		if r.key != nil {
+			was[string(r.key)] = r.value
+		}
+	}
+	for tried < times {
 		i := rnd.IntN(len(all))
-		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsonz") || len(all[i].value) == 0 {
+		if k := all[i].key; k != nil && !bytes.ContainsAny(k[:1], "hjsoznaq") || len(all[i].value) == 0 {
 			continue
+		} else if len(k) == 13 && !jobs[string(k[1:9])] {
+			continue // of a pruned job, on its way out
 		}
 		broken := make([]record, len(all))
 		copy(broken, all)
 		what := ""
-		switch rnd.IntN(8) {
+		switch rnd.IntN(9) {
 		case 0:
 			what = "removed"
 			broken = append(broken[:i:i], broken[i+1:]...)
@@ -150,6 +183,13 @@ func TestTamper(t *testing.T) {
 		case 2:
 			what = "cut short"
 			broken[i].value = all[i].value[:rnd.IntN(len(all[i].value))]
+		case 3:
+			v, here := was[string(all[i].key)]
+			if !here || bytes.Equal(v, all[i].value) {
+				continue
+			}
+			what = "put back"
+			broken[i].value = v
 		default:
 			at, bit := rnd.IntN(len(all[i].value)), byte(1)<<rnd.IntN(8)
 			what = fmt.Sprintf("bit %d of byte %d flipped", bit, at)
@@ -157,10 +197,10 @@ func TestTamper(t *testing.T) {
 			broken[i].value[at] ^= bit
 		}
 		tried++
-		problems, err := store.Check(rebuild(t, broken), f.Blobs)
+		problems, err := store.CheckWithin(rebuild(t, broken), blobs, 10+rnd.IntN(400))
 		if err == nil && len(problems) == 0 {
 			t.Errorf("seed %d: %q/%d %s: not noticed", seed, all[i].key, all[i].seq, what)
 		}
 	}
-	t.Logf("%d tamperings", tried)
+	return tried
 }

@@ -50,7 +50,7 @@ func run(t *testing.T, o store.Options) lease.Control {
 
 // asBlob makes the result of a report travel as a blob.
 func asBlob(t *testing.T, ctl lease.Control, r lease.Report) lease.Report {
-	if err := ctl.PutBlob(t.Context(), r.Digest, r.Bytes, bytes.NewReader(r.Result)); err != nil {
+	if err := ctl.PutBlob(t.Context(), lease.Upload{Digest: r.Digest, Size: r.Bytes, Shard: r.Shard, Fence: r.Fence, Token: r.Token}, bytes.NewReader(r.Result)); err != nil {
 		t.Fatal(err)
 	}
 	r.Result, r.Blobs = nil, append(r.Blobs, r.Digest)

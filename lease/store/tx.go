@@ -17,6 +17,7 @@ type group struct {
 	head   head
 	record encoder // the events
 	first  uint64  // sequence of the first of them
+	trim   uint64  // ledger records before it go
 }
 
 func newGroup(w kv.Writer, h head) *group {
@@ -37,6 +38,11 @@ func (g *group) flush() error {
 		g.head.Chain = chain(g.head.Chain, g.first, g.record.b)
 		record := append(g.record.b, g.head.Chain[:]...)
 		if err := g.w.Append(g.first, record); err != nil {
+			return err
+		}
+	}
+	if g.trim > 0 {
+		if err := g.w.Trim(g.trim); err != nil {
 			return err
 		}
 	}
@@ -74,6 +80,8 @@ type tx struct {
 	writes map[string][]byte
 	events []lease.Event
 	gone   []lease.Digest // blobs that no open shard needs any longer
+	fault  error          // of the store itself: the command must not be sealed
+	unused []*shardTx     // zero, for newShard
 }
 
 // shardTx is a shard as this command sees it.
@@ -84,11 +92,52 @@ type shardTx struct {
 }
 
 func (g *group) begin(s *Store, now time.Time) *tx {
-	return &tx{
-		s: s, g: g, now: now, head: g.head,
-		jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
-		marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+	t := s.spare
+	s.spare = nil
+	if t == nil {
+		t = &tx{
+			jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
+			marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+		}
 	}
+	t.s, t.g, t.now, t.head, t.gone, t.fault = s, g, now, g.head, nil, nil
+	return t
+}
+
+// maxSpare bounds, in shards, what is kept of one command for the next.
+const maxSpare = 2 * lease.MaxGrants
+
+// end gives what the command used to the next one. Nothing of it may be in use.
+func (t *tx) end() {
+	if len(t.shards) > maxSpare || len(t.events) > maxSpare || len(t.writes) > maxSpare {
+		return
+	}
+	for _, sh := range t.shards {
+		if len(t.unused) == maxSpare {
+			break
+		}
+		*sh = shardTx{}
+		t.unused = append(t.unused, sh)
+	}
+	clear(t.jobs)
+	clear(t.shards)
+	clear(t.marked)
+	clear(t.writes)
+	clear(t.dirty)
+	clear(t.events)
+	t.dirty, t.events, t.g = t.dirty[:0], t.events[:0], nil
+	t.s.spare = t
+}
+
+// newShard returns a zero shard of this command.
+func (t *tx) newShard() *shardTx {
+	last := len(t.unused) - 1
+	if last < 0 {
+		return &shardTx{}
+	}
+	sh := t.unused[last]
+	t.unused = t.unused[:last]
+	return sh
 }
 
 func (t *tx) get(key []byte) []byte {
@@ -136,7 +185,7 @@ func (t *tx) shardAs(id lease.ShardID, raw []byte, row *lease.Shard) (*shardTx, 
 	if b == nil {
 		return nil, fmt.Errorf("shard %v: %w", id, lease.ErrNotFound)
 	}
-	sh := &shardTx{}
+	sh := t.newShard()
 	if row != nil && bytes.Equal(raw, b) {
 		sh.Shard = *row
 	} else if err := readShard(&sh.Shard, id, b, t.s.names); err != nil {
@@ -165,6 +214,8 @@ func (t *tx) step(sh *shardTx, c lease.Command) error {
 		return err
 	}
 	was := sh.State
+	t.carry(sh)
+	next.Events, next.Last = sh.Events, sh.Last
 	sh.Shard = next
 	for _, ev := range events {
 		ev.Job, ev.Shard = sh.ID.Job, sh.ID.Seq
@@ -198,6 +249,7 @@ func (t *tx) append(ev lease.Event) int {
 
 // tell adds an event of the job itself.
 func (t *tx) tell(j *jobRow, ev lease.Event) {
+	t.carryJob(j)
 	ev.Job, ev.N, ev.Prev = j.ID, j.Events+1, j.Last
 	i := t.append(ev)
 	j.Events, j.Last = ev.N, t.events[i].Seq
@@ -266,6 +318,7 @@ func (t *tx) depend(sh, on *shardTx) error {
 
 // seal encodes what changed into the group. After it the command is part of the commit.
 func (t *tx) seal() {
+	t.renew()
 	for _, sh := range t.dirty {
 		// Key and row in one piece, as they are summed.
 		b := appendShard(append(make([]byte, 0, shardBytes(&sh.Shard)), shardKey(keyShard, sh.ID)...), &sh.Shard)
@@ -288,6 +341,25 @@ func (t *tx) seal() {
 		encodeEvent(&t.g.record, &t.events[i])
 	}
 	t.g.head = t.head
+}
+
+// renew tells the rows of jobs that are written in this version's form for the
+// first time without an event of their own: their sums were of the former one.
+func (t *tx) renew() {
+	for id := range t.marked {
+		j := t.jobs[id]
+		if !j.first || j.Last > t.g.head.Seq {
+			continue
+		}
+		j.first = false
+		i := t.append(lease.Event{Kind: lease.EventCarried, Job: id, N: j.Events + 1, Prev: j.Last})
+		j.Events, j.Last = t.events[i].N, t.events[i].Seq
+		row, fixed := encodeJob(j)
+		t.events[i].Row = row[:fixed]
+		if t.head.Cut > 0 {
+			t.head.Carried++
+		}
+	}
 }
 
 // wrote reports whether the command changes anything.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"macbatch/lease"
@@ -26,6 +27,9 @@ type command struct {
 	run  func(*tx) error
 	done chan error
 	gone []lease.Digest
+
+	frees bool   // on a full disk the engine's reserve is given up for it
+	after func() // once it is durable
 }
 
 // Run serves commands until ctx ends, and then those already waiting. It returns
@@ -35,6 +39,13 @@ func (s *Store) Run(ctx context.Context) error {
 	defer close(s.stopped)
 	tick := time.NewTicker(s.term / tickPart)
 	defer tick.Stop()
+	swept := make(chan struct{})
+	sweeping, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(swept)
+		s.sweep(sweeping)
+	}()
+	defer func() { stop(); <-swept }()
 	for {
 		var err error
 		if page := s.nextPage(); page != nil {
@@ -45,6 +56,7 @@ func (s *Store) Run(ctx context.Context) error {
 				err = s.commit(c)
 			case <-tick.C:
 				s.look()
+				s.reserve()
 				if over := s.resumeOver(); over != nil {
 					err = s.commit(over)
 				}
@@ -79,10 +91,22 @@ func (s *Store) drain() error {
 
 // do runs a command in the next commit and returns its error once it is durable.
 func (s *Store) do(ctx context.Context, run func(*tx) error) error {
+	return s.serve(ctx, &command{run: run, done: make(chan error, 1)})
+}
+
+// doFreeing is do for what makes room, or leads to it: a full disk does not stop it.
+func (s *Store) doFreeing(ctx context.Context, run func(*tx) error) error {
+	err := s.serve(ctx, &command{run: run, done: make(chan error, 1), frees: true})
+	if errors.Is(err, lease.ErrFull) { // the reserve is given up now
+		err = s.serve(ctx, &command{run: run, done: make(chan error, 1), frees: true})
+	}
+	return err
+}
+
+func (s *Store) serve(ctx context.Context, c *command) error {
 	if s.broken.Load() {
 		return lease.ErrUnknownOutcome
 	}
-	c := &command{run: run, done: make(chan error, 1)}
 	select {
 	case s.commands <- c:
 	case <-s.stopped:
@@ -118,6 +142,7 @@ func (s *Store) commit(first *command) error {
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
 		g = newGroup(w, s.head)
+		g.record.b = make([]byte, 0, s.recordBytes)
 		for i := 0; ; i++ {
 			if i == len(cmds) {
 				if i >= groupLimit {
@@ -154,8 +179,13 @@ func (s *Store) commit(first *command) error {
 		err = s.reload()
 		s.rest = true
 		s.mu.Unlock()
+		if slices.ContainsFunc(cmds, func(c *command) bool { return c.frees }) {
+			s.relieve()
+		}
 	case err == nil:
 		s.head = g.head
+		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
+		defer s.grew()
 	}
 	if err != nil {
 		for _, c := range cmds {
@@ -165,6 +195,9 @@ func (s *Store) commit(first *command) error {
 	}
 	for i, c := range cmds {
 		s.dispose(c.gone)
+		if c.after != nil && errs[i] == nil {
+			c.after()
+		}
 		c.done <- errs[i]
 	}
 	return nil
@@ -206,13 +239,21 @@ func (s *Store) apply(g *group, c *command) (err error, fatal bool) {
 	defer s.mu.Unlock()
 	t := g.begin(s, s.now())
 	if err := c.run(t); err != nil {
-		return err, t.wrote()
+		if t.wrote() {
+			return err, true
+		}
+		t.end()
+		return err, false
+	}
+	if t.fault != nil {
+		return t.fault, true
 	}
 	if t.wrote() {
 		t.seal()
 		c.gone = t.gone
 		s.ring()
 	}
+	t.end()
 	return nil, false
 }
 
@@ -222,18 +263,18 @@ func (s *Store) dispose(gone []lease.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unused = append(s.unused, gone...)
-	if s.planning() {
+	if s.planning() || s.holds > 0 {
 		return
 	}
 	gone, s.unused = s.unused, nil
 	for _, d := range gone {
-		if _, here := s.present[d]; !here || s.index.inputs[d] > 0 || s.index.lists[d] > 0 {
+		if s.index.inputs[d] > 0 || s.index.lists[d] > 0 || s.known[d].stays() {
 			continue
 		}
-		s.index.left(d)
-		if err := s.blobs.Remove(d); err != nil {
-			s.log.Warn("remove blob", "digest", d.String(), "error", err)
+		if _, here := s.present[d]; here {
+			s.forget(d)
 		}
+		delete(s.known, d)
 	}
 }
 

@@ -23,7 +23,12 @@ const exchangeForm = 1
 // not valid UTF-8, and of results that Encode would refuse or not write as they
 // stand.
 func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
-	e := writer{b: b, strict: true}
+	size := 256
+	for i := range x.Reports {
+		r := &x.Reports[i]
+		size += 80 + len(r.Token) + len(r.Reason) + len(r.Result) + len(lease.Digest{})*len(r.Blobs)
+	}
+	e := writer{b: slices.Grow(b, size), strict: true}
 	e.byte(exchangeForm)
 	e.text(string(x.Worker))
 	e.uint(x.Incarnation)
@@ -107,7 +112,18 @@ func (d *parser) report() (r lease.Report) {
 // AppendExchanged appends the compact form of y. Like WriteJSON it replaces
 // invalid UTF-8.
 func AppendExchanged(b []byte, y *lease.Exchanged) []byte {
-	e := writer{b: b}
+	size := 64
+	for i := range y.Verdicts {
+		size += 48 + len(y.Verdicts[i].Reason) + len(lease.Digest{})*len(y.Verdicts[i].Missing)
+	}
+	for i := range y.Grants {
+		g := &y.Grants[i]
+		size += 80 + len(g.Token) + len(g.Kind) + len(g.Payload)
+		for k := range g.Needs {
+			size += 64 + len(g.Needs[k].Inline)
+		}
+	}
+	e := writer{b: slices.Grow(b, size)}
 	e.byte(exchangeForm)
 	list(&e, y.Verdicts, func(v lease.Judgement) {
 		e.shard(v.Shard)
@@ -149,7 +165,7 @@ func (e *writer) grant(g lease.Grant) {
 
 // WriteExchanged answers a request with the compact form of y.
 func WriteExchanged(w http.ResponseWriter, y *lease.Exchanged) {
-	writeBody(w, http.StatusOK, ExchangeType, AppendExchanged(make([]byte, 0, 1<<10), y))
+	writeBody(w, http.StatusOK, ExchangeType, AppendExchanged(nil, y))
 }
 
 // ReadExchanged is Decode of a compact answer.

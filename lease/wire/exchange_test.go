@@ -25,7 +25,7 @@ func fill(v reflect.Value, n *uint64) {
 		v.Set(reflect.ValueOf(json.RawMessage(strings.Repeat("[", int(*n%9)) + "7" + strings.Repeat("]", int(*n%9)))))
 		return
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the rest are signed numbers
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), n)
@@ -67,6 +67,11 @@ func TestExchangeKeepsEveryField(t *testing.T) {
 	n := uint64(0)
 	fill(reflect.ValueOf(&x).Elem(), &n)
 	fill(reflect.ValueOf(&y).Elem(), &n)
+	for _, g := range y.Grants {
+		for i := range g.Needs {
+			g.Needs[i].Maker = lease.Maker{} // it is not told with a grant
+		}
+	}
 	b, err := wire.AppendExchange(nil, &x)
 	if err != nil {
 		t.Fatal(err)

@@ -305,7 +305,8 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 	return ans, nil
 }
 
-func (f *fake) PutBlob(_ context.Context, d lease.Digest, size int64, r io.Reader) error {
+func (f *fake) PutBlob(_ context.Context, u lease.Upload, r io.Reader) error {
+	d, size := u.Digest, u.Size
 	b, err := io.ReadAll(r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -323,7 +324,7 @@ func (f *fake) PutBlob(_ context.Context, d lease.Digest, size int64, r io.Reade
 	return nil
 }
 
-func (f *fake) Blob(_ context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
+func (f *fake) Blob(_ context.Context, _ lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, "blob")

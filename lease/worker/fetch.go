@@ -43,7 +43,7 @@ func (a *Agent) fetch(ctx context.Context, t *task, d lease.Digest) (string, err
 }
 
 func (a *Agent) download(ctx context.Context, t *task, d lease.Digest, path string) (err error) {
-	r, size, err := a.cfg.Control.Blob(ctx, d)
+	r, size, err := a.cfg.Control.Blob(ctx, t.grant.Shard, d)
 	if err != nil {
 		return err
 	}

@@ -499,8 +499,8 @@ type torn struct {
 	times int
 }
 
-func (c *torn) Blob(ctx context.Context, d lease.Digest) (io.ReadCloser, int64, error) {
-	r, n, err := c.fake.Blob(ctx, d)
+func (c *torn) Blob(ctx context.Context, of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, error) {
+	r, n, err := c.fake.Blob(ctx, of, d)
 	if c.times--; err == nil && c.times >= 0 {
 		return io.NopCloser(io.LimitReader(r, n/2)), n, nil
 	}

@@ -47,11 +47,12 @@ func (c *courier) upload(ctx context.Context) (did bool, err error) {
 	c.mu.Unlock()
 
 	for _, d := range append(wanted, missing...) {
-		err := c.put(ctx, d)
+		err := c.put(ctx, &p.report, d)
 		c.mu.Lock()
 		switch {
-		case err == nil:
-			c.up[d] = true
+		case err == nil, errors.Is(err, lease.ErrFenced):
+			// When the lease is not open any more its report will be told so.
+			c.up[d], err = true, nil
 		case errors.Is(err, fs.ErrNotExist):
 			c.reject(p.letter, fmt.Sprintf("blob %v is neither here nor there", d))
 		case errors.Is(err, lease.ErrDigest):
@@ -78,7 +79,7 @@ func (c *courier) upload(ctx context.Context) (did bool, err error) {
 	return true, nil
 }
 
-func (c *courier) put(ctx context.Context, d lease.Digest) error {
+func (c *courier) put(ctx context.Context, r *lease.Report, d lease.Digest) error {
 	c.mu.Lock()
 	done := c.up[d]
 	c.mu.Unlock()
@@ -94,7 +95,8 @@ func (c *courier) put(ctx context.Context, d lease.Digest) error {
 	if err != nil {
 		return err
 	}
-	return c.ctl.PutBlob(ctx, d, info.Size(), (*reader)(f))
+	u := lease.Upload{Digest: d, Size: info.Size(), Shard: r.Shard, Fence: r.Fence, Token: r.Token}
+	return c.ctl.PutBlob(ctx, u, (*reader)(f))
 }
 
 // reader hides all but Read: the other end must not close or seek the file.

@@ -46,7 +46,7 @@ func TestStatusMeansKind(t *testing.T) {
 			if r.URL.Path == "/y" {
 				t.Error("a redirect was followed")
 			}
-			fmt.Fprint(w, `{"error":{"message":"so it is\n\u202e","type":"x","code":null}}`)
+			_, _ = fmt.Fprint(w, `{"error":{"message":"so it is\n\u202e","type":"x","code":null}}`)
 		}, nil)
 		var e *model.Error
 		if !errors.Is(err, want) || !errors.As(err, &e) || e.Status != status || e.Text != "so it is" {
@@ -71,7 +71,7 @@ func TestComplaints(t *testing.T) {
 	} {
 		_, err := ask(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
-			fmt.Fprint(w, body)
+			_, _ = fmt.Fprint(w, body)
 		}, nil)
 		var e *model.Error
 		if !errors.As(err, &e) || e.Text != want {
@@ -80,7 +80,7 @@ func TestComplaints(t *testing.T) {
 	}
 	_, err := ask(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(400)
-		fmt.Fprint(w, strings.Repeat("é", 1<<20))
+		_, _ = fmt.Fprint(w, strings.Repeat("é", 1<<20))
 	}, nil)
 	if len(err.Error()) > 600 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
@@ -93,7 +93,7 @@ func TestKeyIsSentAndNeverTold(t *testing.T) {
 			t.Errorf("Authorization %q", r.Header.Get("Authorization"))
 		}
 		w.WriteHeader(401)
-		fmt.Fprint(w, `{"error":"key sk-secret is not valid"}`)
+		_, _ = fmt.Fprint(w, `{"error":"key sk-secret is not valid"}`)
 	}, func(s *model.Server) { s.Key = "sk-secret" })
 	if !errors.Is(err, model.ErrDenied) || strings.Contains(err.Error(), "sk-secret") {
 		t.Errorf("refused key = %v", err)
@@ -104,7 +104,7 @@ func TestSilenceIsAStall(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"before the answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"within the answer": func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, `{"a":`)
+			_, _ = fmt.Fprint(w, `{"a":`)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
@@ -126,7 +126,7 @@ func TestSlowIsNoStall(t *testing.T) {
 		defer tick.Stop()
 		for range 10 {
 			<-tick.C
-			fmt.Fprint(w, "x")
+			_, _ = fmt.Fprint(w, "x")
 			_ = http.NewResponseController(w).Flush()
 		}
 	}, func(s *model.Server) { s.Wait = 300 * time.Millisecond })
@@ -138,7 +138,7 @@ func TestSlowIsNoStall(t *testing.T) {
 func TestCutAnswerIsUnavailable(t *testing.T) {
 	_, err := ask(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
-		fmt.Fprint(w, `{"a":1`)
+		_, _ = fmt.Fprint(w, `{"a":1`)
 	}, nil)
 	if !errors.Is(err, model.ErrUnavailable) {
 		t.Errorf("a cut answer = %v, want ErrUnavailable", err)

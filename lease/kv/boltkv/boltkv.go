@@ -53,7 +53,7 @@ func (db *DB) Path() string { return db.path }
 // again before it ends, and the file grows.
 func (db *DB) View(fn func(kv.Reader) error) error {
 	return db.view(func(tx *bbolt.Tx) error {
-		return fn(reader{tx.Bucket(mapBucket), tx.Bucket(logBucket)})
+		return fn(newReader(tx))
 	})
 }
 
@@ -68,7 +68,7 @@ func (db *DB) Peek(fn func(kv.Reader) error) error {
 		return closed(err)
 	}
 	defer func() { _ = tx.Rollback() }() // of a read: it can't fail
-	return fn(reader{tx.Bucket(mapBucket), tx.Bucket(logBucket)})
+	return fn(newReader(tx))
 }
 
 func (db *DB) view(fn func(tx *bbolt.Tx) error) error {
@@ -120,7 +120,7 @@ func (db *DB) Update(fn func(kv.Writer) error) error {
 			_ = tx.Rollback()
 		}
 	}()
-	w := &writer{reader: reader{tx.Bucket(mapBucket), tx.Bucket(logBucket)}}
+	w := &writer{reader: newReader(tx)}
 	w.records.FillPercent, w.pairs.FillPercent = logFill, mapFill
 	w.last = w.records.Sequence()
 	err = fn(w)

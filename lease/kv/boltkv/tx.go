@@ -1,6 +1,7 @@
 package boltkv
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -13,9 +14,20 @@ import (
 type reader struct {
 	pairs   *bbolt.Bucket
 	records *bbolt.Bucket
+	at      *bbolt.Cursor // for Get, which would make one each time
 }
 
-func (r reader) Get(key []byte) []byte { return r.pairs.Get(key) }
+func newReader(tx *bbolt.Tx) reader {
+	pairs := tx.Bucket(mapBucket)
+	return reader{pairs, tx.Bucket(logBucket), pairs.Cursor()}
+}
+
+func (r reader) Get(key []byte) []byte {
+	if k, v := r.at.Seek(key); bytes.Equal(k, key) {
+		return v
+	}
+	return nil
+}
 
 func (r reader) Scan(from, to []byte, fn func(key, value []byte) bool) {
 	c := r.pairs.Cursor()

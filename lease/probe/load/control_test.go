@@ -16,6 +16,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/api"
 	"macbatch/lease/blob"
+	"macbatch/lease/heap"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/store"
 )
@@ -26,7 +27,8 @@ var body = json.RawMessage(`{"task":"` + strings.Repeat("x", 180) + `"}`)
 // result is what a shard's work comes to.
 var result = json.RawMessage(`{"ok":true}`)
 
-// params are those of a job: so many shards of one item, in turns of so many needs.
+// params are those of a job: so many shards of one item, in turns of so many needs;
+// or of a list: so many items in a shard.
 type params struct {
 	Items   int `json:"items"`
 	Classes int `json:"classes"`
@@ -48,8 +50,10 @@ func (planner) Start(_ lease.Kind, b []byte) (lease.Plan, error) {
 	return plan, nil
 }
 
-func (planner) List(lease.Kind, []byte) (lease.Packing, error) {
-	return lease.Packing{}, errors.New("this load has no list inputs")
+func (planner) List(_ lease.Kind, b []byte) (lease.Packing, error) {
+	var p params
+	err := json.Unmarshal(b, &p)
+	return lease.Packing{Need: lease.Need{Kind: "load"}, Items: max(p.Items, 1), Bytes: 1 << 20, Line: 1 << 20}, err
 }
 
 func (planner) Accept(_ *lease.Job, _ *lease.Shard, b []byte, _ []lease.Digest) (means lease.Acceptance, err error) {
@@ -95,17 +99,6 @@ func serve(r role) (err error) {
 	if err := s.SetActor(lease.Actor{ID: "admin", Role: lease.Admin}, hash); err != nil {
 		return err
 	}
-	if r.Pprof != "" {
-		f, err := os.Create(r.Pprof)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -114,10 +107,24 @@ func serve(r role) (err error) {
 	go server.Serve(l) //nolint:errcheck // it ends with the process
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	go heap.Run(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	fmt.Printf("http://%s %s\n", l.Addr(), token)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "profile" { // of all that follows
+			f, err := os.Create(r.Pprof)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if err := pprof.StartCPUProfile(f); err != nil {
+				return err
+			}
+			defer pprof.StopCPUProfile()
+			fmt.Println("profiling")
+			continue
+		}
 		if in.Text() == "verify" {
 			problems, err := s.As(lease.Actor{ID: "admin", Role: lease.Admin}).Verify(ctx)
 			fmt.Println(len(problems), err)

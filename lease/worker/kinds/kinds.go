@@ -17,6 +17,7 @@ import (
 	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
+	"macbatch/transcribe/ocr"
 )
 
 // Tools is what this worker has: all that a payload may refer to.
@@ -25,6 +26,8 @@ type Tools struct {
 	FFmpegVersion   string            // as it calls itself
 	Roots           map[string]string // name of a root → folder it is mounted at
 	Transcribers    []Transcriber     // best first
+	Servers         []*Server         // of models, best first
+	OCR             *ocr.Tools        // nil: not installed
 
 	// Lost, where set, is told of a root that went away, by a worker that is the
 	// only one: nobody else will do what it cannot.
@@ -40,7 +43,7 @@ type Transcriber struct {
 
 // Offer tells the control plane what the tools are able to do.
 func (t *Tools) Offer() lease.Offer {
-	o := lease.Offer{Kinds: []lease.Kind{pipeline.Summarize}}
+	o := lease.Offer{Kinds: []lease.Kind{pipeline.Summarize, pipeline.SummarizeText}}
 	if t.FFmpeg != "" && len(t.Roots) > 0 {
 		o.Kinds = append(o.Kinds, pipeline.Scan, pipeline.Transcode)
 	}
@@ -50,9 +53,13 @@ func (t *Tools) Offer() lease.Offer {
 	if len(t.Transcribers) > 0 {
 		o.Kinds = append(o.Kinds, pipeline.Transcribe)
 	}
-	for _, tr := range t.Transcribers {
-		o.Models = append(o.Models, tr.Name)
+	if len(t.Servers) > 0 {
+		o.Kinds = append(o.Kinds, pipeline.Embed, pipeline.Generate, pipeline.Classify)
 	}
+	if t.OCR != nil {
+		o.Kinds = append(o.Kinds, pipeline.OCR)
+	}
+	o.Models = t.models()
 	return o
 }
 
@@ -63,6 +70,12 @@ func (t *Tools) Executors() map[lease.Kind]worker.Executor {
 		pipeline.Transcode:  executor(t.transcode),
 		pipeline.Transcribe: executor(t.transcribe),
 		pipeline.Summarize:  executor(t.summarize),
+
+		pipeline.Embed:         list(t.embed),
+		pipeline.Generate:      list(t.generate),
+		pipeline.Classify:      list(t.classify),
+		pipeline.OCR:           list(t.ocr),
+		pipeline.SummarizeText: list(t.summarizeTexts),
 	}
 }
 

@@ -17,6 +17,12 @@ import (
 // serve runs a server that says what a healthy one cannot be made to say.
 func serve(t *testing.T, h http.HandlerFunc) model.Runtime {
 	t.Helper()
+	return hang(t, time.Minute, h)
+}
+
+// hang is serve with a bound on how long the server may be silent.
+func hang(t *testing.T, wait time.Duration, h http.HandlerFunc) model.Runtime {
+	t.Helper()
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -26,13 +32,13 @@ func serve(t *testing.T, h http.HandlerFunc) model.Runtime {
 		h(w, r)
 	}))
 	t.Cleanup(ts.Close)
-	return New(model.Server{URL: ts.URL, HTTP: ts.Client(), Wait: 300 * time.Millisecond})
+	return New(model.Server{URL: ts.URL, HTTP: ts.Client(), Wait: wait})
 }
 
 func answers(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		_, _ = fmt.Fprint(w, body)
 	}
 }
 
@@ -64,23 +70,29 @@ func TestGenerateFaults(t *testing.T) {
 		"cannot generate":           {answers(400, `{"error":"\"m\" does not support generate"}`), model.ErrRefused},
 		"overflow":                  {answers(400, `{"error":"the input length exceeds the context length"}`), model.ErrOverflow},
 		"overflow, older words":     {answers(400, `{"error":"input length exceeds maximum context length"}`), model.ErrOverflow},
-		"hung runner": {func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, part)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}, model.ErrStalled},
 		"a line without an end": {func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, `{"response":"`, strings.Repeat("x", maxLine+1))
+			_, _ = fmt.Fprint(w, `{"response":"`, strings.Repeat("x", maxLine+1))
 		}, model.ErrBadAnswer},
 		"an answer without an end": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 20 {
-				fmt.Fprintf(w, `{"response":"%s"}`+"\n", strings.Repeat("x", 1<<20))
+				_, _ = fmt.Fprintf(w, `{"response":"%s"}`+"\n", strings.Repeat("x", 1<<20))
 			}
 		}, model.ErrTruncated},
 	} {
 		if got, err := serve(t, c.h).Generate(t.Context(), hello); !errors.Is(err, c.want) {
 			t.Errorf("%s = %+v, %v, want %v", name, got, err, c.want)
 		}
+	}
+}
+
+func TestHungRunner(t *testing.T) {
+	r := hang(t, 200*time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, `{"model":"m","response":" A","done":false}`+"\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	if got, err := r.Generate(t.Context(), hello); !errors.Is(err, model.ErrStalled) {
+		t.Errorf("Generate by a hung runner = %+v, %v, want ErrStalled", got, err)
 	}
 }
 

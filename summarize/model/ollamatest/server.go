@@ -27,7 +27,7 @@ type Server struct {
 // Find returns the program's path, or skips the test; in CI it fails it.
 func Find(t testing.TB) string {
 	t.Helper()
-	if p := os.Getenv("OLLAMA"); p != "" {
+	if p, ok := os.LookupEnv("OLLAMA"); ok {
 		return p
 	}
 	cache, err := os.UserCacheDir()
@@ -43,7 +43,7 @@ func Find(t testing.TB) string {
 	}
 	p, err := exec.LookPath("ollama")
 	if err != nil {
-		if os.Getenv("CI") != "" {
+		if _, ci := os.LookupEnv("CI"); ci {
 			t.Fatal("there is no ollama: scripts/setup test builds it")
 		}
 		t.Skip("there is no ollama: scripts/setup test builds it")
@@ -75,8 +75,9 @@ func Start(t testing.TB, models []string, env ...string) *Server {
 		t.Fatal(err)
 	}
 	s.cmd = exec.Command(program, "serve")
+	path, _ := os.LookupEnv("PATH")
 	s.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + s.Dir, "TMPDIR=" + s.Dir, "OLLAMA_HOST=" + addr, "OLLAMA_MODELS=" + filepath.Join(s.Dir, "models"),
+		"PATH=" + path, "HOME=" + s.Dir, "TMPDIR=" + s.Dir, "OLLAMA_HOST=" + addr, "OLLAMA_MODELS=" + filepath.Join(s.Dir, "models"),
 		"OLLAMA_NO_CLOUD=1", "OLLAMA_CONTEXT_LENGTH=512", "GIN_MODE=release",
 	}, env...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log

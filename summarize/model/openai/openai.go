@@ -33,7 +33,7 @@ func (r *Runtime) Models(ctx context.Context) ([]model.Model, error) {
 	}
 	list := make([]model.Model, len(a.Data))
 	for i, m := range a.Data {
-		list[i].Name = m.ID
+		list[i].Name = strings.TrimSuffix(m.ID, ":latest") // as Ollama has it, which takes both
 	}
 	return list, nil
 }

@@ -71,7 +71,7 @@ func serve(t *testing.T, status int, body string) model.Runtime {
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")
 		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		_, _ = fmt.Fprint(w, body)
 	}))
 	t.Cleanup(ts.Close)
 	return New(model.Server{URL: ts.URL, HTTP: ts.Client(), Wait: time.Second})

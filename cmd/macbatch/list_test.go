@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"macbatch/summarize/model/ollamatest"
+)
+
+// TestListScripts runs list jobs as a user does, on a real Ollama and the real
+// tesseract.
+func TestListScripts(t *testing.T) {
+	for _, p := range []string{"tesseract", "pdftoppm"} {
+		if _, err := exec.LookPath(p); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	server := ollamatest.Start(t, nil)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/list",
+		Setup: func(e *testscript.Env) error {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			e.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("OLLAMA", server.URL)
+			e.Setenv("MACBATCH_RUNTIME", "local=ollama:"+server.URL)
+			return os.MkdirAll(e.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "same": same, "items": writeItems, "begun": begun,
+			"runners": func(ts *testscript.TestScript, _ bool, _ []string) { server.KillRunners(t) }},
+	})
+}
+
+// same is "same A B": the two environment variables are equal.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if a, b := ts.Getenv(args[0]), ts.Getenv(args[1]); (a == b) == neg {
+		ts.Fatalf("%s is %q, %s is %q", args[0], a, args[1], b)
+	}
+}
+
+// writeItems is "items N FILE": a list of N items.
+func writeItems(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{\"custom_id\":\"item %d\",\"input\":\"number %d\"}\n", i, i)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o600))
+}
+
+// begun is "begun JOB": some of its items are done, after so many looks that they
+// had the time.
+func begun(ts *testscript.TestScript, _ bool, args []string) {
+	for range 2000 {
+		if ts.Exec("macbatch", "status", "--json", args[0]) != nil {
+			if done := regexp.MustCompile(`"items":\{"total":\d+,"done":[1-9]`); done.MatchString(ts.ReadFile("stdout")) {
+				return
+			}
+		}
+	}
+	ts.Fatalf("job %s does not get on", args[0])
+}

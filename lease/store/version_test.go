@@ -1,0 +1,140 @@
+package store_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
+	"macbatch/lease/kv/boltkv"
+	"macbatch/lease/kv/memkv"
+	"macbatch/lease/leasetest"
+	"macbatch/lease/store"
+)
+
+// The file was written by the first version, whose rows had version 1: a library
+// job that ended with one film of two done, one that runs, and one canceled.
+const firstVersion = "testdata/rows-v1.db.gz"
+
+func unpack(t *testing.T, name string) *boltkv.DB {
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := boltkv.Open(path, boltkv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// versions counts the rows of jobs and shards by their version.
+func versions(t *testing.T, e kv.Engine) map[byte]int {
+	n := map[byte]int{}
+	for _, r := range dump(t, e) {
+		if len(r.key) > 0 && (r.key[0] == 'j' || r.key[0] == 's') {
+			n[r.value[0]]++
+		}
+	}
+	return n
+}
+
+// TestFirstVersion: a store of the first version verifies, goes on, is restored
+// from its backup, and ends with rows of this version.
+func TestFirstVersion(t *testing.T) {
+	db := unpack(t, firstVersion)
+	blobs := leasetest.NewBlobs()
+	problems, err := store.Check(db, blobs)
+	if err != nil || len(problems) != 1 || problems[0].Subject != "actor admin" {
+		t.Fatalf("verify: %v, %v, want only an actor of the former form", problems, err)
+	}
+	before := versions(t, db)
+	if before[1] < 6 || before[2] > 0 {
+		t.Fatalf("rows by version: %v, want them all of version 1", before)
+	}
+	f := leasetest.Open(t, db, blobs, leasetest.NewClock())
+	ctl := f.Near()
+	jobs, err := ctl.Jobs(t.Context(), 0, 0)
+	if err != nil || len(jobs) != 3 {
+		t.Fatalf("jobs %+v, %v, want 3", jobs, err)
+	}
+	canceled, running, partial := jobs[0], jobs[1], jobs[2]
+	if canceled.State != lease.JobCanceled || running.State != lease.JobRunning || partial.State != lease.JobPartial || partial.Items.Total != 2 {
+		t.Fatalf("jobs %+v", jobs)
+	}
+	shards, err := ctl.Shards(t.Context(), partial.ID, 0, 0, true)
+	if err != nil || len(shards) < 4 {
+		t.Fatalf("shards %+v, %v", shards, err)
+	}
+	fence := lease.Fence(0)
+	for _, s := range shards {
+		fence = max(fence, s.Fence)
+	}
+	w := leasetest.NewWorker(t, ctl, "w1", "elsewhere")
+	w.Offer.Kinds = []lease.Kind{"scan"}
+	gs := w.Exchange(lease.Exchange{Max: 1, PerKind: map[lease.Kind]int{"scan": 1}}).Grants
+	if len(gs) != 1 || gs[0].Fence <= fence || gs[0].Shard.Job != running.ID {
+		t.Fatalf("grants %+v, want the scan that waited, with a fence above %v", gs, fence)
+	}
+	f.Restart(t)
+	f.Check(t)
+	if n := versions(t, db); n[1] >= before[1] || n[2] == 0 {
+		t.Fatalf("rows by version: %v after %v, want what changed in version 2", n, before)
+	}
+	if err := ctl.Prune(t.Context(), []lease.JobID{canceled.ID}); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, ctl)
+	f.Check(t)
+	if n := versions(t, db); n[1] > 0 {
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 2", n)
+	}
+	if next := leasetest.Submit(t, ctl, leasetest.Params{Items: 1}); next <= canceled.ID {
+		t.Fatalf("job %v after %v", next, canceled.ID)
+	}
+}
+
+// TestNewerStore: what a newer version wrote is refused by name, and left alone.
+func TestNewerStore(t *testing.T) {
+	f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
+	leasetest.Submit(t, f.Near(), leasetest.Params{Items: 1})
+	f.Stop(t)
+	all := dump(t, f.Engine)
+	for i, r := range all {
+		if len(r.key) == 0 || r.key[0] != 'm' && r.key[0] != 'h' && r.key[0] != 'j' && r.key[0] != 's' {
+			continue
+		}
+		newer := append([]record(nil), all...)
+		newer[i].value = append([]byte{99}, r.value[1:]...)
+		e := rebuild(t, newer)
+		if _, err := store.Open(store.Options{Engine: e, Blobs: f.Blobs, Planner: leasetest.Planner{}}); !errors.Is(err, store.ErrNewer) {
+			t.Errorf("open with %q of version 99 = %v, want ErrNewer", r.key[:1], err)
+		}
+		newer[i].value = r.value[:0]
+		if _, err := store.Open(store.Options{Engine: rebuild(t, newer), Blobs: f.Blobs, Planner: leasetest.Planner{}}); err == nil || errors.Is(err, store.ErrNewer) {
+			t.Errorf("open with %q emptied = %v, want it called damaged", r.key[:1], err)
+		}
+	}
+}

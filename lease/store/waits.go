@@ -1,0 +1,96 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"macbatch/lease"
+)
+
+// waits says in one sentence why nothing of a job is being worked on; "" when
+// something is, or nothing is left. s.mu is held.
+func (s *Store) waits(j *lease.Job, now time.Time) string {
+	x := s.index
+	switch {
+	case j.State.Terminal() || j.Shards.Leased > 0:
+		return ""
+	case x.marks[j.ID] == markPaused:
+		return "it is paused"
+	case x.stops.all:
+		return "everything is paused"
+	case x.partial[j.ID]:
+		return "its input is still being cut into shards"
+	}
+	open := x.jobs[j.ID]
+	if open == nil {
+		return ""
+	}
+	why := ""
+	for _, l := range open.lines {
+		if l.slots.Len() == 0 {
+			continue
+		}
+		if why = s.unmet(l, now); why == "" {
+			return "its turn has not come, or its workers are busy"
+		}
+	}
+	if why == "" {
+		why = x.rest(j.ID, now)
+	}
+	return why
+}
+
+// unmet says what keeps the shards of a line from being granted; "" when nothing does.
+func (s *Store) unmet(l *line, now time.Time) string {
+	need := l.need
+	if s.index.stops.paused(need.Kind) {
+		return fmt.Sprintf("the kind %s is paused", need.Kind)
+	}
+	alive, kind, root := false, false, false
+	for _, w := range s.index.workers {
+		a := asker{lease.Actor{ID: w.actor, Role: lease.Admin}, s}
+		if w.seen.IsZero() || now.Sub(w.seen) >= s.term || !a.Sees(l.project) {
+			continue
+		}
+		alive = true
+		kind = kind || w.hello.Offer.Able(lease.Need{Kind: need.Kind})
+		root = root || w.hello.Offer.Able(lease.Need{Kind: need.Kind, Root: need.Root})
+		if w.hello.Offer.Able(need) {
+			if need.Bulky && s.index.backlog >= s.budget && s.index.needing[l.job] > 0 {
+				return "too much of what it made waits for its next stage"
+			}
+			return ""
+		}
+	}
+	switch {
+	case !alive:
+		return "no worker is there"
+	case !kind:
+		return fmt.Sprintf("no worker does %s", need.Kind)
+	case !root:
+		return fmt.Sprintf("no worker that does %s has the root %q", need.Kind, need.Root)
+	}
+	return fmt.Sprintf("no worker that does %s has the model %q", need.Kind, need.Model)
+}
+
+// rest says how long what is ready of a job still rests, or what else it waits for.
+func (x *index) rest(id lease.JobID, now time.Time) string {
+	var soonest time.Time
+	for _, d := range x.rests {
+		if _, rests := x.resting[d.id]; rests && d.id.Job == id && (soonest.IsZero() || d.at.Before(soonest)) {
+			soonest = d.at
+		}
+	}
+	if !soonest.IsZero() {
+		return fmt.Sprintf("what is ready rests after a failure or release, the first for %v more", max(soonest.Sub(now), 0).Round(time.Second))
+	}
+	alone := false
+	x.suspects.Ascend(func(t ticket) bool {
+		alone = t.line.job == id
+		return !alone
+	})
+	if alone {
+		return "a shard whose workers went silent waits for one that holds nothing else"
+	}
+	return ""
+}

@@ -1,0 +1,236 @@
+package kinds
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"macbatch/lease/item"
+	"macbatch/lease/pipeline"
+	"macbatch/lease/wire"
+	"macbatch/summarize/model"
+)
+
+const defaultTogether = 64 // texts in one request
+
+// text is one to be embedded, for an item.
+type text struct {
+	item int
+	text string
+}
+
+// embed gives every item its vector. Texts go to the server in arrays; an array
+// that fails is halved until the guilty text is alone.
+func (t *Tools) embed(ctx context.Context, s *shard, p *pipeline.EmbedParams) error {
+	a, err := t.asker(ctx, s, &p.ModelParams)
+	if err != nil {
+		return err
+	}
+	a.try = func(ctx context.Context) error {
+		_, err := a.Embed(ctx, model.EmbedRequest{Model: a.model.Name, Input: []string{"a"}})
+		return err
+	}
+	if p.Batch {
+		return a.embedBodies(ctx, p)
+	}
+	var texts []text
+	for i, it := range s.items {
+		if it == nil {
+			continue
+		}
+		txt, err := it.Text()
+		switch {
+		case err != nil:
+			s.fail(i, codeInvalid, err)
+		case strings.TrimSpace(txt) == "":
+			s.fail(i, codeInvalid, errors.New("its text is empty"))
+		default:
+			texts = append(texts, text{i, txt})
+		}
+	}
+	return a.embedTexts(ctx, p.Together, p.Dimensions, texts, func(i int, v []float32) error {
+		return s.value(i, pipeline.VectorValue(v))
+	})
+}
+
+// embedTexts hands the vector of each text to found; a text without one becomes
+// its item's failure, or suspect. All vectors are of one length: where they are
+// not, that of most.
+func (a *asker) embedTexts(ctx context.Context, together, dimensions int, texts []text, found func(item int, v []float32) error) error {
+	if together <= 0 {
+		together = defaultTogether
+	}
+	vectors := map[int][]float32{}
+	for chunk := range slices.Chunk(texts, together) {
+		if err := a.embedArray(ctx, dimensions, chunk, vectors); err != nil {
+			return err
+		}
+	}
+	lengths, width := map[int]int{}, 0
+	for _, v := range vectors {
+		if lengths[len(v)]++; lengths[len(v)] > lengths[width] {
+			width = len(v)
+		}
+	}
+	for _, t := range texts {
+		v, ok := vectors[t.item]
+		if ok && len(v) != width {
+			a.shard.suspects[t.item] = model.Errorf(model.ErrBadAnswer, "a vector of %d numbers, others have %d", len(v), width)
+		} else if ok {
+			if err := found(t.item, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *asker) embedArray(ctx context.Context, dimensions int, texts []text, vectors map[int][]float32) error {
+	input := make([]string, len(texts))
+	for i, t := range texts {
+		input[i] = t.text
+	}
+	var got model.Embeddings
+	err := a.ask(ctx, len(texts) == 1, func(ctx context.Context) (err error) {
+		got, err = a.Embed(ctx, model.EmbedRequest{Model: a.model.Name, Input: input, Dimensions: dimensions})
+		return err
+	})
+	switch {
+	case err == nil:
+		a.used(got.Usage)
+		for i, v := range got.Vectors {
+			vectors[texts[i].item] = v
+		}
+		return nil
+	case codeOf(err) == "":
+		return err
+	case len(texts) == 1:
+		return a.shard.answer(texts[0].item, nil, err)
+	}
+	half := len(texts) / 2
+	if err := a.embedArray(ctx, dimensions, texts[:half], vectors); err != nil {
+		return err
+	}
+	return a.embedArray(ctx, dimensions, texts[half:], vectors)
+}
+
+// embeddingsBody is what is understood of the body of a batch line.
+type embeddingsBody struct {
+	Model      string          `json:"model"`
+	Input      json.RawMessage `json:"input"`
+	Format     string          `json:"encoding_format,omitempty"`
+	Dimensions int             `json:"dimensions,omitempty"`
+	User       string          `json:"user,omitempty"`
+}
+
+func (b *embeddingsBody) texts() ([]string, error) {
+	var one string
+	var many []string
+	switch {
+	case json.Unmarshal(b.Input, &one) == nil:
+		many = []string{one}
+	case json.Unmarshal(b.Input, &many) != nil:
+		return nil, &itemError{codeUnsupported, errors.New("body: input must be a text or a list of texts")}
+	}
+	if len(many) == 0 || slices.Contains(many, "") {
+		return nil, invalid(errors.New("body: input is empty"))
+	}
+	if b.Format != "" && b.Format != "float" && b.Format != "base64" {
+		return nil, invalid(fmt.Errorf("body: encoding_format %.100q is neither float nor base64", b.Format))
+	}
+	return many, nil
+}
+
+// embedBodies answers batch lines. Those of one text go to the server together.
+func (a *asker) embedBodies(ctx context.Context, p *pipeline.EmbedParams) error {
+	s := a.shard
+	bodies := map[int]*embeddingsBody{}
+	groups := map[int][]text{} // by dimensions
+	for i, it := range s.items {
+		if it == nil {
+			continue
+		}
+		b, texts, err := a.embeddings(it)
+		if bad, ok := errors.AsType[*itemError](err); ok {
+			s.fail(i, bad.code, bad.err)
+			continue
+		}
+		if bodies[i] = b; len(texts) == 1 {
+			groups[b.Dimensions] = append(groups[b.Dimensions], text{i, texts[0]})
+			continue
+		}
+		if err := a.embedBody(ctx, i, b, texts); err != nil {
+			return err
+		}
+	}
+	for dims, texts := range groups {
+		err := a.embedTexts(ctx, p.Together, dims, texts, func(i int, v []float32) error {
+			return s.value(i, bodies[i].answer([][]float32{v}, model.Usage{}))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// embeddings reads the body of a line.
+func (a *asker) embeddings(it *item.Item) (*embeddingsBody, []string, error) {
+	if !it.Batch() || it.URL != pipeline.EmbeddingsURL {
+		return nil, nil, &itemError{codeUnsupported, errors.New("not a batch line for " + pipeline.EmbeddingsURL)}
+	}
+	var b embeddingsBody
+	if err := wire.Unmarshal(it.Body, &b); err != nil {
+		return nil, nil, &itemError{codeUnsupported, fmt.Errorf("body: %w", err)}
+	}
+	if b.Model != a.shard.by.Model {
+		return nil, nil, invalid(fmt.Errorf("body asks for model %.100q, the job is of %q", b.Model, a.shard.by.Model))
+	}
+	texts, err := b.texts()
+	return &b, texts, err
+}
+
+// embedBody answers a line of many texts.
+func (a *asker) embedBody(ctx context.Context, i int, b *embeddingsBody, texts []string) error {
+	var got model.Embeddings
+	err := a.ask(ctx, true, func(ctx context.Context) (err error) {
+		got, err = a.Embed(ctx, model.EmbedRequest{Model: a.model.Name, Input: texts, Dimensions: b.Dimensions})
+		return err
+	})
+	if err != nil {
+		return a.shard.answer(i, nil, err)
+	}
+	a.used(got.Usage)
+	return a.shard.value(i, b.answer(got.Vectors, got.Usage))
+}
+
+// answer is the body of a response, as OpenAI's servers write it.
+func (b *embeddingsBody) answer(vectors [][]float32, u model.Usage) any {
+	type entry struct {
+		Object    string `json:"object"`
+		Index     int    `json:"index"`
+		Embedding any    `json:"embedding"`
+	}
+	data := make([]entry, len(vectors))
+	for i, v := range vectors {
+		data[i] = entry{"embedding", i, v}
+		if b.Format == "base64" {
+			var raw []byte
+			for _, x := range v {
+				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+			}
+			data[i].Embedding = base64.StdEncoding.EncodeToString(raw)
+		}
+	}
+	body := map[string]any{"object": "list", "data": data, "model": b.Model}
+	if u != (model.Usage{}) { // of texts that went together nobody tells each one's share
+		body["usage"] = map[string]int{"prompt_tokens": u.InputTokens, "total_tokens": u.InputTokens}
+	}
+	return body
+}

@@ -1,0 +1,184 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"macbatch/lease"
+	"macbatch/lease/pipeline"
+	"macbatch/lease/worker"
+	"macbatch/summarize/model"
+)
+
+// Server is a server of models under the tier that jobs ask for it by.
+type Server struct {
+	Tier   string
+	Engine string // what it speaks, such as ollama
+	Paid   bool   // costs money: for jobs that name its tier alone
+	model.Runtime
+
+	mu     sync.Mutex
+	models []model.Model // as of the last look
+	until  time.Time     // it is left alone until then
+	full   int           // how often in a row it said that it is full
+}
+
+// lookWithin bounds a look at which models there are.
+const lookWithin = 10 * time.Second
+
+// look asks the server for its models.
+func (s *Server) look(ctx context.Context) ([]model.Model, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookWithin, model.Errorf(model.ErrStalled, "no list of models within %v", lookWithin))
+	defer cancel()
+	models, err := s.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.models = models
+	s.mu.Unlock()
+	return models, nil
+}
+
+// known are the models as of the last look.
+func (s *Server) known() []model.Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.models
+}
+
+// rest leaves the server alone for as long as it asked, or else longer each time.
+// All shards that use it wait.
+func (s *Server) rest(asked time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := asked
+	if d <= 0 {
+		limit := min(time.Second<<min(s.full, 5), 30*time.Second)
+		d = limit/2 + rand.N(limit/2)
+	}
+	s.full++
+	if t := time.Now().Add(d); t.After(s.until) {
+		s.until = t
+	}
+}
+
+// answered ends the row of refusals.
+func (s *Server) answered() {
+	s.mu.Lock()
+	s.full = 0
+	s.mu.Unlock()
+}
+
+// wait waits until the server may be asked; it returns how long that would be,
+// when it is longer than most.
+func (s *Server) wait(ctx context.Context, most time.Duration) (left time.Duration, err error) {
+	for {
+		s.mu.Lock()
+		left = time.Until(s.until)
+		s.mu.Unlock()
+		if left <= 0 || left > most {
+			return max(0, left), nil
+		}
+		most -= left
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+}
+
+// Look makes the servers tell their models. What is not there now may come later.
+func (t *Tools) Look(ctx context.Context) error {
+	errs := make([]error, len(t.Servers))
+	var all sync.WaitGroup
+	for i, s := range t.Servers {
+		all.Go(func() {
+			if _, err := s.look(ctx); err != nil {
+				errs[i] = fmt.Errorf("runtime %s: %w", s.Tier, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Models are the speech engines and models that the tools offer now.
+func (t *Tools) Models(ctx context.Context) []string {
+	_ = t.Look(ctx) // a server that is away keeps what it had: its shards are given back
+	return t.models()
+}
+
+func (t *Tools) models() []string {
+	var all []string
+	for _, tr := range t.Transcribers {
+		all = append(all, tr.Name)
+	}
+	if t.OCR != nil {
+		for _, l := range t.OCR.Languages {
+			all = append(all, pipeline.TesseractNeed(l))
+		}
+	}
+	for _, s := range t.Servers {
+		for _, m := range s.known() {
+			for _, o := range pipeline.Offers(m.Name, m.Digest, s.Tier) {
+				if (!s.Paid || strings.HasSuffix(o, "@"+s.Tier)) && !slices.Contains(all, o) {
+					all = append(all, o)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Recheck implements worker.Config.Recheck.
+func (t *Tools) Recheck(ctx context.Context, n lease.Need) error {
+	if n.Root != "" {
+		there, err := os.ReadDir(t.Roots[n.Root])
+		if err == nil && len(there) == 0 {
+			err = fmt.Errorf("root %q is empty", n.Root)
+		}
+		return err
+	}
+	if n.Model == "" || slices.ContainsFunc(t.Transcribers, func(tr Transcriber) bool { return tr.Name == n.Model }) {
+		return nil
+	}
+	if slices.Contains(t.Models(ctx), n.Model) {
+		return nil
+	}
+	return fmt.Errorf("model %q is not there", n.Model)
+}
+
+// server finds the server for a shard, and which model it has under the name now.
+func (t *Tools) server(ctx context.Context, p *pipeline.ModelParams) (*Server, model.Model, error) {
+	lacks := &worker.Released{
+		Reason: fmt.Sprintf("model %q is not on this worker", p.Need()), Withdraw: lease.Need{Model: p.Need()},
+	}
+	for _, s := range t.Servers {
+		if p.Tier != s.Tier && (p.Tier != "" || s.Paid) {
+			continue
+		}
+		models, err := s.look(ctx)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, model.Model{}, cause
+		}
+		if err != nil {
+			lacks.Reason = fmt.Sprintf("runtime %s: %v", s.Tier, err)
+			continue
+		}
+		for _, m := range models {
+			if m.Name == strings.TrimSuffix(p.Model, ":latest") && strings.HasPrefix(m.Digest, p.Digest) {
+				return s, m, nil
+			}
+		}
+	}
+	return nil, model.Model{}, lacks
+}
