@@ -56,7 +56,7 @@ func (c *command) prune(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := jobsEnded(x.Context, ctl, time.Now().Add(-age))
+	jobs, err := prunable(x.Context, ctl, time.Now().Add(-age))
 	if err != nil {
 		return fmt.Errorf("prune: %w", err)
 	}
@@ -98,8 +98,8 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// jobsEnded lists the jobs that have ended and were submitted before cut, oldest first.
-func jobsEnded(ctx context.Context, ctl lease.Control, cut time.Time) (list []lease.Job, err error) {
+// prunable lists the jobs that have ended and were submitted before cut, oldest first.
+func prunable(ctx context.Context, ctl lease.Control, cut time.Time) (list []lease.Job, err error) {
 	for before := lease.JobID(0); ; {
 		jobs, err := ctl.Jobs(ctx, before, 0)
 		if err != nil {

@@ -128,6 +128,12 @@ var matrix = []struct {
 	{"GET /v1/verify", "Verify", "200 403 403 403  403 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return listed(c.Verify(ctx))
 	}},
+	{"POST /v1/prune", "Prune", "204 403 403 403  403 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Prune(ctx, nil)
+	}},
+	{"GET /v1/backup", "Backup", "200 403 403 403  403 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Backup(ctx, io.Discard)
+	}},
 	{"POST /v1/exchange", "Exchange", "200 403 403 200  403 403 200  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		_, err := c.Exchange(ctx, lease.Exchange{
 			Hello: s.hello(), Request: 1, Max: 9, PerKind: map[lease.Kind]int{leasetest.Work: 9}, Job: s.job,

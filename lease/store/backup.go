@@ -70,8 +70,8 @@ func (e backupEnd) sum(head backupHead) (lease.Digest, error) {
 
 // Backup implements lease.Control.
 func (c *control) Backup(ctx context.Context, w io.Writer) error {
-	if c.actor.Role != lease.Admin {
-		return fmt.Errorf("backup: %w", lease.ErrForbidden)
+	if err := c.admin("backup"); err != nil {
+		return err
 	}
 	s := c.s
 	if s.broken.Load() {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -178,7 +179,7 @@ func same(t *testing.T, a, b []byte) bool {
 		h, err := x.Next()
 		k, err2 := y.Next()
 		if err != nil || err2 != nil {
-			return err == err2
+			return errors.Is(err, io.EOF) && errors.Is(err2, io.EOF)
 		}
 		p, err := io.ReadAll(x)
 		q, err2 := io.ReadAll(y)

@@ -12,8 +12,8 @@ import (
 // Prune implements lease.Control: the jobs are gone at once, with one commit;
 // their rows follow in pages, and then the ledger is cut.
 func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
-	if c.actor.Role != lease.Admin {
-		return fmt.Errorf("prune: %w", lease.ErrForbidden)
+	if err := c.admin("prune"); err != nil {
+		return err
 	}
 	if len(ids) > lease.MaxPage {
 		return fmt.Errorf("prune %d jobs: %w", len(ids), lease.ErrTooLarge)
