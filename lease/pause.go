@@ -56,7 +56,7 @@ func (p Pause) String() string {
 		s += ": " + p.Reason
 	}
 	if p.For > 0 {
-		s += fmt.Sprintf(" (for %v)", p.For)
+		s += fmt.Sprintf(" (for %v)", p.For.Round(time.Second))
 	}
 	return s
 }

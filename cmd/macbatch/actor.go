@@ -49,7 +49,7 @@ func actorCommand(c *command) *cli.Command {
 				if err != nil {
 					return err
 				}
-				return ctl.RevokeActor(x.Context, lease.ActorID(a[0]))
+				return about(ctl.RevokeActor(x.Context, lease.ActorID(a[0])), "actor %q", a[0])
 			},
 		},
 		&cli.Command{
@@ -62,7 +62,7 @@ func actorCommand(c *command) *cli.Command {
 				}
 				id := lease.ActorID(a[0])
 				return c.issue(x, id, func(ctx context.Context, ctl *api.Client, hash lease.Digest) error {
-					return ctl.RotateActor(ctx, id, hash)
+					return about(ctl.RotateActor(ctx, id, hash), "actor %q", id)
 				})
 			},
 		},
@@ -85,7 +85,7 @@ func (c *command) addActor(x *cli.Context) error {
 		actor.Projects = append(actor.Projects, lease.Project(p))
 	}
 	return c.issue(x, actor.ID, func(ctx context.Context, ctl *api.Client, hash lease.Digest) error {
-		return ctl.AddActor(ctx, actor, hash)
+		return about(ctl.AddActor(ctx, actor, hash), "one of projects %q", actor.Projects)
 	})
 }
 

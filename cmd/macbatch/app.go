@@ -18,6 +18,8 @@ type command struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) (string, bool)
+
+	asked struct{ url, file string } // the control plane that was dialed, and the token's file
 }
 
 func newApp(c *command) *cli.App {

@@ -77,11 +77,12 @@ func (c *command) dial(x *cli.Context) (*api.Client, error) {
 	}
 	token, err := readToken(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(err, "copy %s from the control plane's data folder and name it with --token-file", tokenName)
+		return nil, hint(err, "an admin makes one with macbatch actor add; name it with --token-file, or in MACBATCH_TOKEN_FILE")
 	}
 	if err != nil {
 		return nil, err
 	}
+	c.asked.url, c.asked.file = x.String("control"), file
 	return api.Dial(x.String("control"), func() string { return token }, api.NewHTTPClient(0, nil))
 }
 
@@ -89,7 +90,7 @@ func (c *command) dial(x *cli.Context) (*api.Client, error) {
 func readToken(path string) (string, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+		return "", fmt.Errorf("token file %q: %w", path, errors.Unwrap(err))
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		return "", hint(fmt.Errorf("token file %q can be read by others (mode %04o): %w", path, fi.Mode().Perm(), lease.ErrForbidden), "chmod 600 %q", path)

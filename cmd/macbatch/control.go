@@ -60,15 +60,18 @@ func (c *command) control(x *cli.Context) (err error) {
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return hint(fmt.Errorf("listen on %q: %w", listen, err), "--listen names another address, such as 127.0.0.1:0 for any free port")
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
 		Authenticate: s.Authenticate, Control: s.As, Hosts: []string{host, "localhost"}, Log: log,
 	}), log)
 	url := "http://" + l.Addr().String()
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", url, printable(data))
-	fmt.Fprintf(c.stderr, "workers:  macbatch serve --control %s --token-file %s --root NAME=FOLDER\n", url, printable(filepath.Join(data, tokenName)))
-	fmt.Fprintf(c.stderr, "clients:  macbatch submit --control %s --token-file %s library NAME:\n", url, printable(filepath.Join(data, tokenName)))
+	fmt.Fprintf(c.stderr, "your token: %s; for others: macbatch actor add NAME --role worker|submitter|reader --project default\n", printable(filepath.Join(data, tokenName)))
 
 	ctx, stop := context.WithCancel(x.Context)
 	defer stop()

@@ -41,6 +41,14 @@ func hint(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// about names what was asked for in the answer that it is not there.
+func about(err error, format string, args ...any) error {
+	if !errors.Is(err, lease.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // report prints an error the way the command does, and returns the exit code.
 func (c *command) report(err error) int {
 	if err == nil {
@@ -52,8 +60,27 @@ func (c *command) report(err error) int {
 	var h *hinted
 	if errors.As(err, &h) {
 		fmt.Fprintln(c.stderr, "macbatch: hint: "+printable(h.hint))
+	} else if text := c.advice(err); text != "" {
+		fmt.Fprintln(c.stderr, "macbatch: hint: "+printable(text))
 	}
 	return exitCode(err)
+}
+
+// advice is what helps with errors that any command may meet; "" for others.
+func (c *command) advice(err error) string {
+	switch {
+	case errors.Is(err, boltkv.ErrHeld):
+		return "it belongs to a command that runs: ask that one, or stop it first"
+	case c.asked.url == "":
+		return "" // nobody was asked
+	case errors.Is(err, lease.ErrUnauthorized):
+		return fmt.Sprintf("%s does not know the token in %q", c.asked.url, c.asked.file)
+	case errors.Is(err, lease.ErrForbidden):
+		return fmt.Sprintf("the token in %q is one of an actor whose role does not include this", c.asked.file)
+	case errors.Is(err, lease.ErrUnreachable):
+		return "macbatch control must run there; --control or MACBATCH_CONTROL names another"
+	}
+	return ""
 }
 
 func exitCode(err error) int {
@@ -62,7 +89,7 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &usage), errors.Is(err, lease.ErrMalformed):
+	case errors.As(err, &usage), errors.Is(err, lease.ErrMalformed), errors.Is(err, lease.ErrInvalid):
 		return exitUsage
 	case errors.Is(err, lease.ErrNotFound), errors.Is(err, lease.ErrForbidden), errors.Is(err, lease.ErrUnauthorized):
 		return exitDenied

@@ -79,7 +79,11 @@ func (c *command) readInput(paths []string, nul, skipBad bool, check func(*item.
 	}
 	switch {
 	case w.Bad > 0 && !skipBad:
-		return nil, hint(&exitError{exitUsage, plural(uint64(w.Bad), "problem") + " in the input; nothing was queued"}, "--skip-bad takes the good lines")
+		err := error(&exitError{exitUsage, plural(uint64(w.Bad), "problem") + " in the input; nothing was queued"})
+		if w.Items > 0 {
+			err = hint(err, "--skip-bad takes the good lines")
+		}
+		return nil, err
 	case w.Items == 0:
 		return nil, &exitError{exitUsage, "there are no items in the input"}
 	case w.Bad > 0:

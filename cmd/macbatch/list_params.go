@@ -17,11 +17,7 @@ import (
 var listKinds = []lease.Kind{pipeline.Embed, pipeline.Classify, pipeline.Generate, pipeline.OCR, pipeline.Summarize}
 
 func kindNames() string {
-	names := []string{string(pipeline.Library)}
-	for _, k := range listKinds {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ", ")
+	return joined(append([]lease.Kind{pipeline.Library}, listKinds...))
 }
 
 const listHelp = "The input of a list is files: JSON Lines (.jsonl) of items {\"custom_id\", \"input\"} or of\n" +
@@ -87,6 +83,9 @@ func listParams(x *cli.Context, kind lease.Kind, check *pipeline.LineCheck, offe
 	if err := pin(&m, offers); err != nil {
 		return nil, err
 	}
+	if m.Model == "" && !m.Batch && (kind == pipeline.Embed || kind == pipeline.Classify || kind == pipeline.Generate) {
+		return nil, usagef("%s needs a model: --model MODEL", kind)
+	}
 	var p any
 	switch kind {
 	case pipeline.Embed:
@@ -113,6 +112,9 @@ func listParams(x *cli.Context, kind lease.Kind, check *pipeline.LineCheck, offe
 			if l = strings.TrimSpace(l); l != "" {
 				c.Labels = append(c.Labels, l)
 			}
+		}
+		if len(c.Labels) < 2 {
+			return nil, usagef("classify needs two labels or more: --labels A,B")
 		}
 		p = c
 	case pipeline.OCR:

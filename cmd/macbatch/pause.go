@@ -3,12 +3,30 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"macbatch/lease"
+	"macbatch/lease/pipeline"
 )
+
+// shardKinds are the kinds of work that a pause can name.
+var shardKinds = []lease.Kind{
+	pipeline.Scan, pipeline.Transcode, pipeline.Transcribe, pipeline.Summarize,
+	pipeline.Embed, pipeline.Classify, pipeline.Generate, pipeline.OCR, pipeline.SummarizeText,
+}
+
+// joined names kinds to people.
+func joined(kinds []lease.Kind) string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ", ")
+}
 
 func targetFlags() []cli.Flag {
 	return append(clientFlags(),
@@ -29,6 +47,11 @@ func pauseCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "until", Usage: "it ends by itself at this `TIME`: 22:00, or 2026-01-31T22:00"},
 		),
 		Action: func(x *cli.Context) error {
+			for _, k := range x.StringSlice("kind") {
+				if !slices.Contains(shardKinds, lease.Kind(k)) {
+					return usagef("--kind %q is not known; there are %s", k, joined(shardKinds))
+				}
+			}
 			d, err := pauseFor(x, time.Now())
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,14 +35,23 @@ func printable(s string) string {
 
 // table prints rows of printable cells in columns.
 func table(w io.Writer, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		for i, cell := range r {
 			r[i] = printable(cell)
 		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(r, "\t"), "\t"))
+		fmt.Fprintln(t, strings.Join(r, "\t")) // tabs at the end too: a cell that nothing ends sets no width
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(b.Bytes()) {
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printJSON prints one value as one line.

@@ -48,10 +48,11 @@ func projectCommand(c *command) *cli.Command {
 					return err
 				}
 				if !actors {
-					return ask(x.Context, ctl, lease.Project(a[0]), "")
+					return about(ask(x.Context, ctl, lease.Project(a[0]), ""), "project %q", a[0])
 				}
 				for _, id := range a[1:] {
-					if err := ask(x.Context, ctl, lease.Project(a[0]), lease.ActorID(id)); err != nil {
+					err := ask(x.Context, ctl, lease.Project(a[0]), lease.ActorID(id))
+					if err := about(err, "project %q, actor %q", a[0], id); err != nil {
 						return err
 					}
 				}

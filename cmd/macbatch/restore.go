@@ -76,7 +76,7 @@ func (c *command) restore(x *cli.Context) error {
 func restoreInto(ctx context.Context, archive, dir string) (told store.Restored, problems []lease.Problem, err error) {
 	f, err := os.Open(archive)
 	if err != nil {
-		return told, nil, err
+		return told, nil, fmt.Errorf("%q: %w", archive, errors.Unwrap(err))
 	}
 	defer func() { _ = f.Close() }() // only read
 	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{})

@@ -119,7 +119,7 @@ func (c *command) printJob(j *lease.Job) error {
 		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
 	}
 	if !j.Pause.IsZero() && !j.State.Terminal() {
-		rows = append(rows, []string{"pause", j.Pause.String()})
+		rows = append(rows, []string{"pause", j.Pause.String() + ", since " + j.Pause.Since.Local().Format(time.DateTime)})
 	}
 	if j.Waits != "" {
 		rows = append(rows, []string{"waits", j.Waits})

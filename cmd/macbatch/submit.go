@@ -141,7 +141,7 @@ func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, i
 		id, err = submitList(x.Context, ctl, s, in)
 	}
 	if err != nil {
-		return err
+		return about(err, "project %q", s.Project)
 	}
 	if !x.Bool("json") {
 		_, err = fmt.Fprintln(c.stdout, id)

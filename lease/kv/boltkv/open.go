@@ -75,6 +75,9 @@ func Open(path string, opts Options) (*DB, error) {
 		err = db.openWriter()
 	}
 	if err != nil {
+		if same := (*fs.PathError)(nil); errors.As(err, &same) && same.Path == path && same.Err == errors.Unwrap(err) {
+			err = same.Err // the path is told once
+		}
 		return nil, fmt.Errorf("open store %q: %w", path, errors.Join(err, db.release()))
 	}
 	return db, nil
