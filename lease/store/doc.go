@@ -84,7 +84,10 @@
 // that verifies and that the next start goes on from.
 //
 // Ids do not come back: the head keeps the newest of the epoch. A restored store,
-// and one that learns that it is the older copy of another, raises its epoch.
+// and one that learns that it is an older copy of itself, raises its epoch and ends
+// its open leases. It learns so from a worker's mark: store id, epoch and sequence
+// of the newest durable event, as this store or a copy told it, with a proof that
+// is keyed with the store's secret.
 //
 // # In memory
 //

@@ -137,6 +137,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	s.publish()
 	return s.loadBlobs(now, before)
 }
 

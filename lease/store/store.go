@@ -80,7 +80,8 @@ type Store struct {
 	stopped  chan struct{} // closed when Run returned
 	broken   atomic.Bool   // a commit's outcome is unknown
 
-	scope atomic.Pointer[scope] // replaced by the writer only
+	scope   atomic.Pointer[scope]      // replaced by the writer only
+	durable atomic.Pointer[lease.Mark] // likewise: how far the last commit came
 
 	mu      sync.Mutex // guards what follows
 	index   *index

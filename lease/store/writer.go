@@ -184,6 +184,7 @@ func (s *Store) commit(first *command) error {
 		}
 	case err == nil:
 		s.head = g.head
+		s.publish()
 		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
 		defer s.grew()
 	}
