@@ -10,7 +10,7 @@ import (
 )
 
 // Copy returns what an engine holds now, as an engine of its own.
-func Copy(t testing.TB, e kv.Engine) kv.Engine {
+func Copy(t testing.TB, e kv.Engine) *memkv.DB {
 	t.Helper()
 	to := memkv.Open()
 	err := e.View(func(r kv.Reader) error {

@@ -67,6 +67,7 @@ type Store struct {
 	budget  int64
 	term    time.Duration
 
+	schema byte // of the store as it was loaded
 	id     [16]byte
 	secret []byte    // keys lease tokens
 	hashes sync.Pool // of hash.Hash, keyed with secret
