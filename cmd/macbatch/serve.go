@@ -45,7 +45,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 		}
 	}
 	tools := &kinds.Tools{}
-	if err := c.models(x, tools); err != nil {
+	if err := c.models(x, tools, true); err != nil {
 		return err
 	}
 	if err := c.media(x, roots, tools); err != nil {
