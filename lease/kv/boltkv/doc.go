@@ -19,6 +19,11 @@
 // refused with ErrNewer, anything else that is no whole store with ErrNotStore:
 // Open repairs nothing and never initialises an existing file.
 //
+// # Damage
+//
+// bbolt trusts its pages. What comes of a damaged one, a panic or a fault, ends as
+// ErrDamaged. Check trusts the lengths in page heads: it is for stores that can be read.
+//
 // # Durability
 //
 // A commit is two syncs, data then meta page; a new file is published by rename
