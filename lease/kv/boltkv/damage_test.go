@@ -2,6 +2,7 @@ package boltkv
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -66,6 +67,9 @@ func TestDamaged(t *testing.T) {
 			} else if err != nil {
 				t.Fatalf("byte %d: %v", at, err)
 			}
+			if errors.Is(db.Check(), ErrDamaged) {
+				refused++
+			}
 			err = db.View(func(r kv.Reader) error {
 				n := 0
 				see := func(b []byte) { // all of it
@@ -89,8 +93,39 @@ func TestDamaged(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d damaged stores %d were refused, %d found damaged", 2*places, refused, damaged)
-	if damaged == 0 {
+	t.Logf("of %d damaged stores %d were refused when opened or checked, %d found damaged later", 2*places, refused, damaged)
+	if refused < places || damaged == 0 {
 		t.Error("the damage missed")
+	}
+}
+
+// TestCheckFreelist: a page that is in use and listed as free would be written over;
+// nothing but Check meets it before.
+func TestCheckFreelist(t *testing.T) {
+	path, file := filled(t)
+	m, err := newestMeta(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := int(m.freelist)*int(m.pageSize) + pageHead
+	if binary.LittleEndian.Uint16(file[list-6:]) == 0 {
+		t.Fatal("no page is free")
+	}
+	for what, id := range map[string]uint64{"in use": m.root, "free twice": binary.LittleEndian.Uint64(file[list+8:]), "not there": m.high} {
+		bad := bytes.Clone(file)
+		binary.LittleEndian.PutUint64(bad[list:], id)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(path, Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Check(); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a free page that is %s: %v, want ErrDamaged", what, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

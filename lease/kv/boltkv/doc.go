@@ -22,7 +22,8 @@
 // # Damage
 //
 // bbolt trusts its pages. What comes of a damaged one, a panic or a fault, ends as
-// ErrDamaged. Check trusts the lengths in page heads: it is for stores that can be read.
+// ErrDamaged. Check reads each page without bbolt, and finds damage that bbolt would
+// not meet before it writes: a page that is listed as free and in use.
 //
 // # Durability
 //
