@@ -117,7 +117,7 @@ func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left in
 		count int
 	}{
 		{"accepted", t.Accepted}, {"duplicate", t.Duplicate}, {"stale", t.Stale}, {"conflict", t.Conflict},
-		{"invalid", t.Invalid}, {"denied", t.Denied}, {"damaged", t.Damaged},
+		{"invalid", t.Invalid}, {"denied", t.Denied}, {"foreign", t.Foreign}, {"damaged", t.Damaged},
 	} {
 		if n.count > 0 {
 			fmt.Fprintf(c.stderr, "spool: %d %s\n", n.count, n.name)

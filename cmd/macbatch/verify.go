@@ -74,5 +74,8 @@ func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Check(); err != nil {
+		return nil, err
+	}
 	return store.Check(db, blob.At(filepath.Join(dir, blobsName)))
 }
