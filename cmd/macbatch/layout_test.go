@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"testing"
 )
@@ -131,6 +133,22 @@ func TestImportArrows(t *testing.T) {
 	}
 	for name := range gone {
 		t.Errorf("%s has a row and is no package", name)
+	}
+}
+
+// TestReadmeLayout checks that who reads the layout table meets every package,
+// by its path or by its last name.
+func TestReadmeLayout(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n## Layout\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for name := range arrows(t, allowed) {
+		if !strings.Contains(table, "`"+name+"`") && !strings.Contains(table, "`"+path.Base(name)+"`") {
+			t.Errorf("the layout in README.md does not name %s", name)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func submitCommand(c *command) *cli.Command {
 		UsageText: "macbatch submit library ROOT:[FOLDER]\nmacbatch submit KIND FILE...",
 		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.\n" +
 			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n\n" + listHelp + "\n\n" +
-			"The same input submitted twice is one job.",
+			"The same list submitted twice is one job; a folder is looked at anew.",
 		Flags: append(append(append(clientFlags(),
 			&cli.StringFlag{Name: "project", Usage: "`NAME` of the project", Value: string(lease.DefaultProject)},
 			&cli.IntFlag{Name: "priority", Usage: "`N`: jobs of higher priority go first"},
