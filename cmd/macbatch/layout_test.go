@@ -20,7 +20,7 @@ lease:
 lease/api: lease lease/wire
 lease/blob: lease
 lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
-lease/gather/lines: lease lease/item lease/pipeline lease/wire
+lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
 lease/heap:
 lease/item: lease lease/wire
 lease/kv:

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +12,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/blob"
 	"macbatch/lease/gather"
+	"macbatch/lease/gather/lines"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/store"
 )
@@ -59,7 +62,15 @@ func (c *command) verify(x *cli.Context) error {
 
 func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error) {
 	if out := x.String("outputs"); out != "" {
-		return gather.VerifyOutputs(out)
+		problems, err := lines.Verify(out)
+		if errors.Is(err, fs.ErrNotExist) { // no list's
+			return gather.VerifyOutputs(out)
+		}
+		if _, none := os.Lstat(filepath.Join(out, "manifest.jsonl")); err != nil || none != nil {
+			return problems, err
+		}
+		more, err := gather.VerifyOutputs(out) // films' beside
+		return append(problems, more...), err
 	}
 	if !x.IsSet("data") {
 		ctl, err := c.dial(x)

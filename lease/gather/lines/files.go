@@ -147,28 +147,16 @@ func (f *files) sweep() error {
 
 // mine refuses a file that no gathering wrote.
 func (f *files) mine(name string) error {
-	fi, err := f.root.Lstat(name)
+	digest, err := f.digest(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errIrregular) {
 		return err
 	}
-	if fi.Mode().IsRegular() {
-		in, err := f.root.Open(name)
-		if err != nil {
-			return err
-		}
-		h := sha256.New()
-		_, err = io.Copy(h, in)
-		if err = errors.Join(err, in.Close()); err != nil {
-			return err
-		}
-		digest := hex.EncodeToString(h.Sum(nil))
-		for _, known := range append(f.had.Files, f.had.Next...) {
-			if known.Name == name && known.SHA256 == digest {
-				return nil
-			}
+	for _, known := range append(f.had.Files, f.had.Next...) {
+		if err == nil && known.Name == name && known.SHA256 == digest {
+			return nil
 		}
 	}
 	return fmt.Errorf("%q: %w", name, ErrStranger)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -310,6 +311,38 @@ func TestBatchLines(t *testing.T) {
 	} {
 		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want+"\n" {
 			t.Errorf("%s: %s, %v, want %s", name, b, err, want)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	p := start(t)
+	j := p.submit(pipeline.Embed, `{"model":"m"}`, items(3)...)
+	p.do(1, pipeline.Embed, vectors(2, 1))
+	dir := t.TempDir()
+	if _, err := lines.Verify(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Verify of an empty folder = %v", err)
+	}
+	gathered(t, p, j.ID, dir, lines.Report{Output: 3}, lines.Options{})
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return nil }, "[]"},
+		{func() error { return os.Remove(filepath.Join(dir, "errors.jsonl")) }, "[{output_missing errors.jsonl}]"},
+		{func() error { return os.WriteFile(filepath.Join(dir, "output.jsonl"), []byte("edited"), 0o600) }, "[{output_changed output.jsonl} {output_missing errors.jsonl}]"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := lines.Verify(dir)
+		type short struct{ kind, subject string }
+		got := []short{}
+		for _, p := range problems {
+			got = append(got, short{p.Kind, p.Subject})
+		}
+		if err != nil || fmt.Sprint(got) != step.want {
+			t.Errorf("Verify = %v, %v, want %s", got, err, step.want)
 		}
 	}
 }

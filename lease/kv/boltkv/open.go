@@ -75,7 +75,7 @@ func Open(path string, opts Options) (*DB, error) {
 		err = db.openWriter()
 	}
 	if err != nil {
-		if same := (*fs.PathError)(nil); errors.As(err, &same) && same.Path == path && same.Err == errors.Unwrap(err) {
+		if same := (*fs.PathError)(nil); errors.As(err, &same) && same.Path == path && same.Error() == err.Error() {
 			err = same.Err // the path is told once
 		}
 		return nil, fmt.Errorf("open store %q: %w", path, errors.Join(err, db.release()))
