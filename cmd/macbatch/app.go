@@ -62,10 +62,32 @@ func newApp(c *command) *cli.App {
 }
 
 func (c *command) onUsageError(x *cli.Context, err error, _ bool) error {
+	err = flagError(err)
 	if x.Command != nil && x.Command.Name != "macbatch" {
 		return usagef("%v; see macbatch %s --help", err, fullName(x))
 	}
 	return usagef("%v; see macbatch --help", err)
+}
+
+// flagError tells of a flag as people write it: the library knows one dash only.
+func flagError(err error) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		return usagef("flag %s is not known", dashed(name))
+	}
+	if value, rest, ok := strings.Cut(text, " for flag -"); ok {
+		name, why, _ := strings.Cut(rest, ": ")
+		return usagef("%s for %s: %s", value, dashed(name), why)
+	}
+	return err
+}
+
+// dashed is a flag's name with its dashes.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // fullName is a command as it is called: "run", "actor add".

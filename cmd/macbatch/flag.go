@@ -29,11 +29,7 @@ func flagText(f cli.Flag) string {
 	}
 	var names []string
 	for _, n := range d.Names() {
-		dashes := "--"
-		if len(n) == 1 {
-			dashes = "-"
-		}
-		names = append(names, dashes+n+holder)
+		names = append(names, dashed(n)+holder)
 	}
 	switch text := d.GetDefaultText(); text {
 	case "", "false", "0", "0s":

@@ -147,7 +147,7 @@ func libraryParams(x *cli.Context, root string, sub inventory.Path) (*pipeline.L
 		Root: root, Sub: sub, Language: x.String("language"), ChunkMS: x.Duration("chunk").Milliseconds(), Fresh: x.Bool("fresh"),
 	}
 	if p.ChunkMS < pipeline.MinChunkMS || p.ChunkMS > pipeline.MaxChunkMS {
-		return nil, usagef("--chunk %v: must be %v to %v", x.Duration("chunk"), pipeline.MinChunkMS*time.Millisecond, pipeline.MaxChunkMS*time.Millisecond)
+		return nil, usagef("--chunk %v: must be %ds to %dh", x.Duration("chunk"), pipeline.MinChunkMS/1000, pipeline.MaxChunkMS/3600_000)
 	}
 	if name := x.String("transcriber"); name != autoTranscriber {
 		p.Transcriber = name
