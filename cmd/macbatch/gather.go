@@ -69,6 +69,9 @@ func (c *command) gather(x *cli.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("job %v: %w", id, err)
 	}
+	if !job.State.Terminal() {
+		defer fmt.Fprintf(c.stderr, "job %v is %s: gather again for what is still to come\n", id, job.State)
+	}
 	if pipeline.IsList(job.Kind) {
 		return c.gatherList(x, ctl, job)
 	}

@@ -22,5 +22,6 @@
 // held in memory. They get their names when all of them are whole, in place of
 // files that the manifest knows to be of an earlier gathering; others are left
 // alone. "next" is what is about to get its name: a gathering that was killed in
-// between is known by it to the next one.
+// between is known by it to the next one. [Verify] compares a folder with its
+// manifest.
 package lines
