@@ -198,7 +198,7 @@ func (w *world) act() {
 		w.pass(time.Duration(w.rnd.IntN(20)) * time.Second)
 		return
 	}
-	switch n := w.rnd.IntN(104); {
+	switch n := w.rnd.IntN(107); {
 	case n < 8:
 		w.submit()
 	case n < 33:
@@ -234,6 +234,8 @@ func (w *world) act() {
 		clear(p.held)
 	case n < 97:
 		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n >= 104:
+		w.retry()
 	case n >= 102:
 		w.freeze(p)
 	case n >= 100:
@@ -633,6 +635,7 @@ func (w *world) prune() {
 	w.count["prune"]++
 	for _, id := range ids {
 		delete(w.jobs, id)
+		delete(w.paused, lease.Target{Job: id})
 		w.pruned[id] = true
 	}
 	for _, p := range w.workers {
