@@ -29,7 +29,7 @@ const defaultRuntime = "local=ollama:http://127.0.0.1:11434"
 const runtimeForm = "TIER=ollama|openai:URL[,key-file=F][,paid][,wait=D]"
 
 func runtimeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,wait=D;\n" +
+	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,wait=D; " +
 		"jobs ask for it by TIER; one that is paid serves no others; it may be silent for wait; may be repeated (default: " + defaultRuntime + ", if it is there)"}
 }
 

@@ -21,11 +21,11 @@ func serveCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "work for a control plane",
-		UsageText: "macbatch serve --control URL --root NAME=FOLDER ...",
+		UsageText: "macbatch serve --control URL --token-file FILE --root NAME=FOLDER…",
 		Flags: append(append(clientFlags(),
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
-			dataFlag("`FOLDER` for the spool and the work under way"),
+			dataFlag("`FOLDER` for the spool and the work under way", "worker"),
 		), append(workerFlags(), runtimeFlag())...),
 		Action: func(x *cli.Context) error { return c.serve(x) },
 	}

@@ -68,7 +68,7 @@ func (s *Store) initialise() error {
 	}
 	now := s.now()
 	return s.engine.Update(func(w kv.Writer) error {
-		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)})
+		g := newGroup(w, head{Epoch: uint32(now.Unix() / 60)}, &room{})
 		t := g.begin(s, now)
 		t.tellStore(lease.Event{Kind: lease.EventCreated})
 		t.tellProject(lease.Scope{Project: lease.DefaultProject, Created: t.stamp()}, lease.Event{Kind: lease.EventProjectCreated})

@@ -74,8 +74,7 @@ type Store struct {
 	head   head      // the writer's only
 	names  names     // of what it reads
 	spare  *tx       // for the next command
-
-	recordBytes int // about as many as the next commit\'s events will have
+	room   room      // for the next group
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
