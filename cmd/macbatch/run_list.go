@@ -36,7 +36,7 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 		return err
 	}
 	tools := &kinds.Tools{}
-	if err := c.models(x, tools); err != nil {
+	if err := c.models(x, tools, kind == pipeline.OCR); err != nil {
 		return err
 	}
 	offer := tools.Offer()

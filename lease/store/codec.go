@@ -50,11 +50,11 @@ func jobKey(kind byte, id lease.JobID) []byte {
 const shardKeyBytes = 1 + 8 + 4
 
 func shardKey(kind byte, id lease.ShardID) []byte {
-	k := make([]byte, shardKeyBytes)
-	k[0] = kind
-	binary.BigEndian.PutUint64(k[1:], uint64(id.Job))
-	binary.BigEndian.PutUint32(k[9:], id.Seq)
-	return k
+	return appendShardKey(make([]byte, 0, shardKeyBytes), kind, id)
+}
+
+func appendShardKey(b []byte, kind byte, id lease.ShardID) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(append(b, kind), uint64(id.Job)), id.Seq)
 }
 
 func shardOfKey(k []byte) lease.ShardID {

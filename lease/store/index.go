@@ -16,6 +16,7 @@ import (
 type index struct {
 	jobs     map[lease.JobID]*openJob       // jobs with open shards
 	lines    map[lineKey]*line              // their queues
+	latest   *line                          // of lines, the one that was asked for last
 	classes  map[classKey]*class            // what may be claimed
 	suspects *btree.BTreeG[ticket]          // ready or lapsed, to be leased alone
 	leases   map[lease.ShardID]*openLease   // open leases

@@ -200,7 +200,7 @@ func (t *tx) dropPlan(p *page, cause error) error {
 	if err != nil {
 		return err
 	}
-	t.writes[string(shardKey(keyPlan, p.plan))] = nil
+	t.remove(shardKey(keyPlan, p.plan))
 	if p.plan.Seq == 0 {
 		t.s.index.whole(j.ID)
 	}

@@ -159,7 +159,7 @@ func (t *tx) resume(of lease.Target, ev lease.Event) error {
 		if t.get(pauseKey(of)) == nil {
 			return nil
 		}
-		t.writes[string(pauseKey(of))] = nil
+		t.remove(pauseKey(of))
 		t.tellStore(ev)
 	} else {
 		j, err := t.job(of.Job)

@@ -45,11 +45,11 @@ func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
 // pruneJob takes a job's row away and marks its shards as to be removed.
 func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) {
 	t.tell(j, lease.Event{Kind: lease.EventPruned, Actor: actor})
-	t.writes[string(jobKey(keyJob, j.ID))] = nil
+	t.remove(jobKey(keyJob, j.ID))
 	t.put(jobKey(keyDrop, j.ID), []byte{})
 	key := keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input})
 	if key != nil && string(t.get(key)) == string(jobKey(keyKey, j.ID)[1:]) {
-		t.writes[string(key)] = nil
+		t.remove(key)
 	}
 	delete(t.s.index.marks, j.ID)
 	if d := j.Input.Digest; !d.IsZero() {
@@ -117,7 +117,7 @@ func (s *Store) dropStep() *command {
 			if stage == dropReuse && !gone(t, t.get(k)) {
 				continue // it was done again meanwhile
 			}
-			t.writes[string(k)] = nil
+			t.remove(k)
 		}
 		return nil
 	})

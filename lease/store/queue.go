@@ -101,6 +101,9 @@ func (x *index) ticketOf(s *lease.Shard) ticket {
 
 // line returns the line of an open shard, made when there is none.
 func (x *index) line(s *lease.Shard) *line {
+	if l := x.latest; l != nil && l.job == s.ID.Job && l.need == s.Need {
+		return l // it is mostly so, and finding one by its need costs more
+	}
 	key := lineKey{s.ID.Job, s.Need}
 	l := x.lines[key]
 	if l == nil {
@@ -112,6 +115,7 @@ func (x *index) line(s *lease.Shard) *line {
 		x.lines[key] = l
 		j.lines = append(j.lines, l)
 	}
+	x.latest = l
 	return l
 }
 
@@ -132,7 +136,9 @@ func (x *index) offer(t ticket) {
 
 // withdraw makes a shard no longer claimable, if it was.
 func (x *index) withdraw(t ticket) {
-	x.suspects.Delete(t)
+	if x.suspects.Len() > 0 {
+		x.suspects.Delete(t)
+	}
 	delete(x.resting, t.id())
 	if _, had := t.line.slots.Delete(t.slot); had && t.line.slots.Len() == 0 && !t.line.hidden {
 		x.leave(t.line)
@@ -224,4 +230,7 @@ func (x *index) settled(id lease.JobID) {
 		delete(x.lines, lineKey{l.job, l.need})
 	}
 	delete(x.jobs, id)
+	if x.latest != nil && x.latest.job == id {
+		x.latest = nil
+	}
 }

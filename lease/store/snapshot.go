@@ -37,6 +37,9 @@ func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem
 		if err := checkIdentity(id); err != nil {
 			return err
 		}
+		if id[0] < schemaVersion {
+			return fmt.Errorf("its schema is %d, not %d: %w", id[0], schemaVersion, ErrOlder)
+		}
 		problems, err = ledger.Verify(&snapshot{r: r, blobs: blobs}, limit)
 		return err
 	})
@@ -181,7 +184,7 @@ func (s *snapshot) Actors(fn func(a lease.Identity, sum uint64, err error) bool)
 	scan(s.r, []byte{keyActor}, func(k, v []byte) bool {
 		a, err := decodeActor(lease.ActorID(k[1:]), v)
 		if err == nil && a.Events == 0 {
-			err = errors.New("it is of an older form: start its control plane once")
+			err = errors.New("it has no event")
 		}
 		if err != nil {
 			return fn(lease.Identity{Actor: lease.Actor{ID: lease.ActorID(k[1:])}}, 0, err)

@@ -67,20 +67,21 @@ type Store struct {
 	budget  int64
 	term    time.Duration
 
+	schema byte // of the store as it was loaded
 	id     [16]byte
 	secret []byte    // keys lease tokens
 	hashes sync.Pool // of hash.Hash, keyed with secret
 	head   head      // the writer's only
 	names  names     // of what it reads
 	spare  *tx       // for the next command
-
-	recordBytes int // about as many as the next commit\'s events will have
+	room   room      // for the next group
 
 	commands chan *command
 	stopped  chan struct{} // closed when Run returned
 	broken   atomic.Bool   // a commit's outcome is unknown
 
-	scope atomic.Pointer[scope] // replaced by the writer only
+	scope   atomic.Pointer[scope]      // replaced by the writer only
+	durable atomic.Pointer[lease.Mark] // likewise: how far the last commit came
 
 	mu      sync.Mutex // guards what follows
 	index   *index

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"time"
 
 	"macbatch/lease"
@@ -13,19 +12,50 @@ import (
 // group is what the commands of one commit write together.
 type group struct {
 	w      kv.Writer
-	writes map[string][]byte // nil: delete
+	writes *overlay
+	rows   *arena // and keys, as bytes
 	head   head
 	record encoder // the events
 	first  uint64  // sequence of the first of them
 	trim   uint64  // ledger records before it go
 }
 
-func newGroup(w kv.Writer, h head) *group {
-	return &group{w: w, writes: map[string][]byte{}, head: h, first: h.Seq + 1}
+// room is what a group needs while it is made and committed, kept for the next one.
+type room struct {
+	writes *overlay
+	rows   arena
+	record []byte
+}
+
+// maxRoom bounds, in keys and in bytes of events, what is kept.
+const (
+	maxRoom   = 16 << 10
+	maxRecord = 1 << 20
+)
+
+func newGroup(w kv.Writer, h head, r *room) *group {
+	if r.writes == nil {
+		r.writes = newOverlay()
+	}
+	return &group{w: w, writes: r.writes, rows: &r.rows, head: h, record: encoder{r.record}, first: h.Seq + 1}
+}
+
+// end gives the room back. The engine must be done with what was written.
+func (g *group) end(r *room) {
+	r.record = nil
+	if cap(g.record.b) <= maxRecord {
+		r.record = g.record.b[:0]
+	}
+	if g.writes.len() > maxRoom {
+		r.writes = nil
+	} else {
+		r.writes.clear()
+	}
+	r.rows.clear()
 }
 
 func (g *group) get(key []byte) []byte {
-	if v, ok := g.writes[string(key)]; ok {
+	if v, ok := g.writes.get(key); ok {
 		return v
 	}
 	return g.w.Get(key)
@@ -36,8 +66,8 @@ func (g *group) flush() error {
 	g.head.Commits++
 	if len(g.record.b) > 0 {
 		g.head.Chain = chain(g.head.Chain, g.first, g.record.b)
-		record := append(g.record.b, g.head.Chain[:]...)
-		if err := g.w.Append(g.first, record); err != nil {
+		g.record.b = append(g.record.b, g.head.Chain[:]...)
+		if err := g.w.Append(g.first, g.record.b); err != nil {
 			return err
 		}
 	}
@@ -46,24 +76,13 @@ func (g *group) flush() error {
 			return err
 		}
 	}
-	g.writes[string(keyHead)] = encodeHead(&g.head)
-	keys := make([]string, 0, len(g.writes))
-	for k := range g.writes {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		var err error
-		if v := g.writes[k]; v == nil {
-			err = g.w.Delete([]byte(k))
-		} else {
-			err = g.w.Put([]byte(k), v)
+	g.writes.put([]byte{keyHead}, encodeHead(&g.head))
+	return g.writes.each(g.rows, func(key, value []byte) error {
+		if value == nil {
+			return g.w.Delete(key)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return g.w.Put(key, value)
+	})
 }
 
 // tx is one command's view: it reads through its group and writes into an
@@ -74,10 +93,11 @@ type tx struct {
 	now    time.Time
 	head   head
 	jobs   map[lease.JobID]*jobRow
+	latest *jobRow // of jobs, the one that was asked for last
 	shards map[lease.ShardID]*shardTx
 	dirty  []*shardTx           // in the order they were first changed
 	marked map[lease.JobID]bool // jobs with changes
-	writes map[string][]byte
+	writes *overlay
 	events []lease.Event
 	gone   []lease.Digest // blobs that no open shard needs any longer
 	fault  error          // of the store itself: the command must not be sealed
@@ -97,7 +117,7 @@ func (g *group) begin(s *Store, now time.Time) *tx {
 	if t == nil {
 		t = &tx{
 			jobs: map[lease.JobID]*jobRow{}, shards: map[lease.ShardID]*shardTx{},
-			marked: map[lease.JobID]bool{}, writes: map[string][]byte{},
+			marked: map[lease.JobID]bool{}, writes: newOverlay(),
 		}
 	}
 	t.s, t.g, t.now, t.head, t.gone, t.fault = s, g, now, g.head, nil, nil
@@ -109,7 +129,7 @@ const maxSpare = 2 * lease.MaxGrants
 
 // end gives what the command used to the next one. Nothing of it may be in use.
 func (t *tx) end() {
-	if len(t.shards) > maxSpare || len(t.events) > maxSpare || len(t.writes) > maxSpare {
+	if len(t.shards) > maxSpare || len(t.events) > maxSpare || t.writes.len() > maxSpare {
 		return
 	}
 	for _, sh := range t.shards {
@@ -120,9 +140,10 @@ func (t *tx) end() {
 		t.unused = append(t.unused, sh)
 	}
 	clear(t.jobs)
+	t.latest = nil
 	clear(t.shards)
 	clear(t.marked)
-	clear(t.writes)
+	t.writes.clear()
 	clear(t.dirty)
 	clear(t.events)
 	t.dirty, t.events, t.g = t.dirty[:0], t.events[:0], nil
@@ -141,17 +162,23 @@ func (t *tx) newShard() *shardTx {
 }
 
 func (t *tx) get(key []byte) []byte {
-	if v, ok := t.writes[string(key)]; ok {
+	if v, ok := t.writes.get(key); ok {
 		return v
 	}
 	return t.g.get(key)
 }
 
-func (t *tx) put(key, value []byte) { t.writes[string(key)] = value }
+func (t *tx) put(key, value []byte) { t.writes.put(key, value) }
+
+func (t *tx) remove(key []byte) { t.writes.put(key, nil) }
 
 // job loads a job; ErrNotFound when there is none.
 func (t *tx) job(id lease.JobID) (*jobRow, error) {
+	if t.latest != nil && t.latest.ID == id {
+		return t.latest, nil
+	}
 	if j := t.jobs[id]; j != nil {
+		t.latest = j
 		return j, nil
 	}
 	b := t.get(jobKey(keyJob, id))
@@ -169,9 +196,6 @@ func (t *tx) job(id lease.JobID) (*jobRow, error) {
 // shard loads a shard with the deadline of its open lease; ErrNotFound when there
 // is none. Its payload is the engine's own: it must not outlive the transaction.
 func (t *tx) shard(id lease.ShardID) (*shardTx, error) {
-	if sh := t.shards[id]; sh != nil {
-		return sh, nil
-	}
 	return t.shardAs(id, nil, nil)
 }
 
@@ -321,9 +345,10 @@ func (t *tx) seal() {
 	t.renew()
 	for _, sh := range t.dirty {
 		// Key and row in one piece, as they are summed.
-		b := appendShard(append(make([]byte, 0, shardBytes(&sh.Shard)), shardKey(keyShard, sh.ID)...), &sh.Shard)
+		b := appendShard(appendShardKey(t.g.rows.room(shardBytes(&sh.Shard)), keyShard, sh.ID), &sh.Shard)
+		b = t.g.rows.take(b)
 		t.events[sh.event].Sum = sumOf(b)
-		t.g.writes[string(b[:shardKeyBytes])] = b[shardKeyBytes:]
+		t.g.writes.put(b[:shardKeyBytes], b[shardKeyBytes:])
 	}
 	for id := range t.marked {
 		j := t.jobs[id]
@@ -332,11 +357,9 @@ func (t *tx) seal() {
 		if i := int(int64(j.Last) - int64(t.g.head.Seq) - 1); i >= 0 && i < len(t.events) {
 			t.events[i].Sum = sum(key, row[:fixed])
 		}
-		t.g.writes[string(key)] = row
+		t.g.writes.put(key, row)
 	}
-	for k, v := range t.writes {
-		t.g.writes[k] = v
-	}
+	t.g.writes.add(t.writes)
 	for i := range t.events {
 		encodeEvent(&t.g.record, &t.events[i])
 	}
@@ -364,7 +387,7 @@ func (t *tx) renew() {
 
 // wrote reports whether the command changes anything.
 func (t *tx) wrote() bool {
-	return len(t.dirty) > 0 || len(t.marked) > 0 || len(t.writes) > 0 || len(t.events) > 0
+	return len(t.dirty) > 0 || len(t.marked) > 0 || t.writes.len() > 0 || len(t.events) > 0
 }
 
 // clip bounds a reason.

@@ -141,8 +141,7 @@ func (s *Store) commit(first *command) error {
 	errs := []error{}
 	var g *group
 	err := s.engine.Update(func(w kv.Writer) error {
-		g = newGroup(w, s.head)
-		g.record.b = make([]byte, 0, s.recordBytes)
+		g = newGroup(w, s.head, &s.room)
 		for i := 0; ; i++ {
 			if i == len(cmds) {
 				if i >= groupLimit {
@@ -163,7 +162,7 @@ func (s *Store) commit(first *command) error {
 			}
 			errs = append(errs, err)
 		}
-		if g.head.Seq == s.head.Seq && len(g.writes) == 0 {
+		if g.head.Seq == s.head.Seq && g.writes.len() == 0 {
 			return errNothing
 		}
 		return g.flush()
@@ -184,7 +183,7 @@ func (s *Store) commit(first *command) error {
 		}
 	case err == nil:
 		s.head = g.head
-		s.recordBytes = min(len(g.record.b)+len(g.record.b)/4, 1<<20)
+		s.publish()
 		defer s.grew()
 	}
 	if err != nil {
@@ -192,6 +191,9 @@ func (s *Store) commit(first *command) error {
 			c.done <- lease.ErrUnknownOutcome
 		}
 		return fmt.Errorf("commit: %w", err)
+	}
+	if g != nil {
+		g.end(&s.room)
 	}
 	for i, c := range cmds {
 		s.dispose(c.gone)
