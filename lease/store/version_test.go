@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -220,6 +221,11 @@ func TestNewerStore(t *testing.T) {
 		newer := append([]record(nil), all...)
 		newer[i].value = append([]byte{99}, r.value[1:]...)
 		e := rebuild(t, newer)
+		if r.key[0] == 'm' {
+			if err := store.Backup(t.Context(), e, f.Blobs, time.Now(), io.Discard); !errors.Is(err, store.ErrNewer) {
+				t.Errorf("backup of schema 99 = %v, want ErrNewer", err)
+			}
+		}
 		if _, err := store.Open(store.Options{Engine: e, Blobs: f.Blobs, Planner: leasetest.Planner{}}); !errors.Is(err, store.ErrNewer) {
 			t.Errorf("open with %q of version 99 = %v, want ErrNewer", r.key[:1], err)
 		}
