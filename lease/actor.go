@@ -60,6 +60,9 @@ func (p Project) Check() error { return checkName("project", string(p), "-._") }
 // token is cut there.
 func (a ActorID) Check() error { return checkName("actor", string(a), "-.@") }
 
+// Check reports what keeps k from being the name of a kind.
+func (k Kind) Check() error { return checkName("kind", string(k), "-._") }
+
 func checkName(what, s, marks string) error {
 	bad := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(marks, r)

@@ -32,6 +32,9 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 	if kind != pipeline.Embed && (x.Bool("npy") || x.Bool("base64")) {
 		return usagef("--npy and --base64 belong to %s", pipeline.Embed)
 	}
+	if err := stranger(lines.Check(x.String("output"), listOptions(x))); err != nil {
+		return err
+	}
 	tools := &kinds.Tools{}
 	if err := c.models(x, tools, kind == pipeline.OCR); err != nil {
 		return err
@@ -115,16 +118,25 @@ func (c *command) await(ctx context.Context, ctl lease.Control, agent *worker.Ag
 	}
 }
 
+func listOptions(x *cli.Context) lines.Options {
+	return lines.Options{NPY: x.Bool("npy"), Base64: x.Bool("base64")}
+}
+
+// stranger says what to do about a file that is in the way.
+func stranger(err error) error {
+	if errors.Is(err, lines.ErrStranger) {
+		return hint(err, "name another folder with -o, or move the file away")
+	}
+	return err
+}
+
 // gatherList writes what a list job came to.
 func (c *command) gatherList(x *cli.Context, ctl lease.Control, job lease.Job) error {
 	out := x.String("output")
 	began := time.Now()
-	r, err := lines.Gather(x.Context, ctl, job, out, lines.Options{NPY: x.Bool("npy"), Base64: x.Bool("base64")})
-	if errors.Is(err, lines.ErrStranger) {
-		return hint(err, "name another folder with -o, or move the file away")
-	}
+	r, err := lines.Gather(x.Context, ctl, job, out, listOptions(x))
 	if err != nil {
-		return err
+		return stranger(err)
 	}
 	text := fmt.Sprintf("%s: %d done", plural(uint64(r.Output+r.Errors+r.Pending), "item"), r.Output)
 	if r.Errors > 0 {

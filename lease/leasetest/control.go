@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -125,6 +126,11 @@ func testLife(t *testing.T, ctl lease.Control, _ *Fixture) {
 	}
 	if kinds != "queued leased done " {
 		t.Fatalf("events of a shard = %q, want queued leased done", kinds)
+	}
+	for _, of := range []lease.ShardID{{}, {Job: id}, {Job: id, Seq: 1}} {
+		if past, err := ctl.Events(t.Context(), of, math.MaxUint64, 10); err != nil || len(past) > 0 {
+			t.Fatalf("events of %v behind the last: %v, %v, want none", of, past, err)
+		}
 	}
 	all, err := ctl.Events(t.Context(), lease.ShardID{Job: id}, 0, 100)
 	if err != nil || len(all) != 7 {

@@ -64,6 +64,11 @@ func testPause(t *testing.T, ctl lease.Control, f *Fixture) {
 	if err := ctl.Pause(t.Context(), lease.Target{Job: id, All: true}, "", 0); !errors.Is(err, lease.ErrInvalid) {
 		t.Fatalf("pause of two targets: %v, want %v", err, lease.ErrInvalid)
 	}
+	for _, k := range []lease.Kind{"no such", "a\x00b", "-k"} {
+		if err := ctl.Pause(t.Context(), lease.Target{Kind: k}, "", 0); !errors.Is(err, lease.ErrInvalid) {
+			t.Fatalf("pause of kind %q: %v, want %v", k, err, lease.ErrInvalid)
+		}
+	}
 	if err := ctl.Resume(t.Context(), lease.Target{}, ""); !errors.Is(err, lease.ErrInvalid) {
 		t.Fatalf("resume of nothing: %v, want %v", err, lease.ErrInvalid)
 	}

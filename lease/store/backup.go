@@ -149,6 +149,9 @@ func (b *backup) store(r kv.Reader) error {
 	if len(id) < 17 {
 		return errors.New("not a macbatch store: it has no identity")
 	}
+	if err := checkIdentity(id); err != nil {
+		return err // which blobs rows refer to is not known
+	}
 	h, err := decodeHead(r.Get([]byte{keyHead}))
 	if err != nil {
 		return err

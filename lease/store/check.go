@@ -61,6 +61,7 @@ func (s *Store) check(reports []lease.Report) []checked {
 func (s *Store) readRows(list []checked) error {
 	names := names{}
 	jobs := map[lease.JobID]*lease.Job{}
+	rows := make([]lease.Shard, len(list))
 	return peek(s.engine, func(r kv.Reader) error {
 		for i := range list {
 			c := &list[i]
@@ -76,7 +77,7 @@ func (s *Store) readRows(list []checked) error {
 				j = &row.Job
 				jobs[j.ID] = j
 			}
-			c.raw, c.row, c.job = bytes.Clone(r.Get(shardKey(keyShard, c.Shard))), new(lease.Shard), j
+			c.raw, c.row, c.job = bytes.Clone(r.Get(shardKey(keyShard, c.Shard))), &rows[i], j
 			if err := readShard(c.row, c.Shard, c.raw, names); err != nil {
 				return err
 			}

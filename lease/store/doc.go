@@ -14,7 +14,7 @@
 //	s job seq             a shard
 //	o job seq             the result of a done shard, when it is not a blob
 //	p job seq             an accepted result whose shards are still being added:
-//	                      number of the first (4 bytes), how many are added (4);
+//	                      number of the first (4 bytes), how many are added (4), and a sum (8);
 //	                      with seq 0 a list job whose input is still being cut:
 //	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)

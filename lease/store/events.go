@@ -76,7 +76,9 @@ func (c *control) events(of lease.ShardID, after uint64, limit int) (out []lease
 		if err != nil {
 			return err
 		}
-		looked = h.Seq
+		if looked = h.Seq; after >= looked { // also where after + 1 is 0
+			return nil
+		}
 		if of.Seq != 0 {
 			out, err = history(r, of, after, limit)
 			return err

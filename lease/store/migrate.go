@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -10,7 +12,7 @@ import (
 //
 //	1  rows of version 1; actors without a history, projects without rows
 //	2  rows of version 2 beside them, pauses, list inputs, checkpoints; actors and
-//	   projects have rows with events
+//	   projects have rows with events; marks of plans have sums
 const schemaVersion = 2
 
 // Errors of opening a store.
@@ -44,6 +46,7 @@ func (s *Store) migrate() error {
 			if err := t.adopt(); err != nil {
 				return err
 			}
+			t.sumPlans()
 		}
 		t.put([]byte{keyStore}, t.s.identity())
 		return nil
@@ -54,6 +57,16 @@ func (s *Store) migrate() error {
 	s.log.Info("the store was brought up to date; older versions of macbatch refuse it now", "from", s.schema, "to", schemaVersion)
 	s.schema = schemaVersion
 	return nil
+}
+
+// sumPlans gives the marks of plans the sum that they did not have.
+func (t *tx) sumPlans() {
+	scan(t.g.w, []byte{keyPlan}, func(k, v []byte) bool {
+		if id := shardOfKey(k); id.Seq != 0 && len(v) == 8 {
+			t.put(bytes.Clone(k), encodeSpan(id, span{binary.BigEndian.Uint32(v), binary.BigEndian.Uint32(v[4:])}))
+		}
+		return true
+	})
 }
 
 // identity is the row of the store itself, in this version's form.

@@ -77,6 +77,11 @@ func (c *control) Pause(ctx context.Context, of lease.Target, reason string, d t
 	if err := c.mayStop(of); err != nil {
 		return err
 	}
+	if of.Kind != "" {
+		if err := of.Kind.Check(); err != nil { // one that no command line can name again
+			return err
+		}
+	}
 	if d < 0 || d > maxPause {
 		return fmt.Errorf("pause for %v: must be 0 to %v: %w", d, maxPause, lease.ErrInvalid)
 	}

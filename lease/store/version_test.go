@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -175,6 +176,38 @@ func TestMigrationFails(t *testing.T) {
 	}
 }
 
+// TestMigratePlans: plans that were under way in the former form go on.
+func TestMigratePlans(t *testing.T) {
+	h := haltable(t)
+	ctl := h.Near()
+	w := leasetest.NewWorker(t, ctl, "w1")
+	id := leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 2000})
+	g := w.Claim(1)[0]
+	h.left.Store(2)
+	w.Report(leasetest.Done(g, "a"))
+	<-h.halted
+	h.Stop(t)
+	h.left.Store(1 << 40)
+	found := 0
+	err := h.Engine.Update(func(w kv.Writer) (err error) {
+		w.Scan([]byte("p"), []byte("q"), func(k, v []byte) bool {
+			found++
+			err = w.Put(bytes.Clone(k), bytes.Clone(v[:8]))
+			return false
+		})
+		return errors.Join(err, w.Put([]byte("m"), append([]byte{1}, w.Get([]byte("m"))[1:]...)))
+	})
+	if err != nil || found != 1 {
+		t.Fatalf("%d marks, %v", found, err)
+	}
+	h.Restart(t)
+	for leasetest.JobOf(t, ctl, id).Plans > 0 {
+	}
+	if j := leasetest.JobOf(t, ctl, id); j.Canceled || j.Shards.Open() != 2001 {
+		t.Fatalf("job %+v, want all shards of the plan", j)
+	}
+}
+
 // TestNewerStore: what a newer version wrote is refused by name, and left alone.
 func TestNewerStore(t *testing.T) {
 	f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
@@ -188,6 +221,11 @@ func TestNewerStore(t *testing.T) {
 		newer := append([]record(nil), all...)
 		newer[i].value = append([]byte{99}, r.value[1:]...)
 		e := rebuild(t, newer)
+		if r.key[0] == 'm' {
+			if err := store.Backup(t.Context(), e, f.Blobs, time.Now(), io.Discard); !errors.Is(err, store.ErrNewer) {
+				t.Errorf("backup of schema 99 = %v, want ErrNewer", err)
+			}
+		}
 		if _, err := store.Open(store.Options{Engine: e, Blobs: f.Blobs, Planner: leasetest.Planner{}}); !errors.Is(err, store.ErrNewer) {
 			t.Errorf("open with %q of version 99 = %v, want ErrNewer", r.key[:1], err)
 		}

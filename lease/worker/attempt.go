@@ -118,6 +118,8 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 	case diskFull(err):
 		a.hold(err)
 		a.give(t, err.Error(), 0)
+	case errors.Is(err, lease.ErrUnauthorized), errors.Is(err, lease.ErrTwin):
+		a.give(t, err.Error(), restRelease) // it says nothing of the shard; this worker is about to end
 	case errors.As(err, &failure):
 		a.withdraw(failure.Withdraw, 0, failure.Reason)
 		a.fail(t, failure.Class, failure.Reason)

@@ -42,6 +42,8 @@ func TestEndsOfAnAttempt(t *testing.T) {
 		{"wrong digest", Output{Result: []byte(`1`), Files: []string{"DIR/f"}, Digests: []lease.Digest{{1}}}, nil, false, lease.Ready, lease.Retryable, "which the result does not speak of"},
 		{"released", Output{}, &Released{Reason: "later", Delay: time.Hour}, false, lease.Ready, "", "later"},
 		{"disk full", Output{}, fmt.Errorf("write: %w", syscall.ENOSPC), false, lease.Ready, "", "write: no space left on device"},
+		{"credential gone", Output{}, fmt.Errorf("lines of shard: %w", lease.ErrUnauthorized), false, lease.Ready, "", "lines of shard: "},
+		{"twin", Output{}, fmt.Errorf("blob: %w", lease.ErrTwin), false, lease.Ready, "", "blob: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

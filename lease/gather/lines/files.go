@@ -100,6 +100,19 @@ func open(dir string, job lease.JobID, npy bool) (f *files, err error) {
 	return f, nil
 }
 
+// Check returns the error that Gather into the folder out would begin with, so that it
+// is known before the work is done. It makes no folder.
+func Check(out string, o Options) error {
+	if _, err := os.Stat(out); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f, err := open(out, 0, o.NPY)
+	if err != nil {
+		return err
+	}
+	return f.discard()
+}
+
 // take locks the folder against another gathering.
 func (f *files) take() (err error) {
 	if f.lock, err = f.root.Open("."); err != nil {
@@ -122,6 +135,9 @@ func (f *files) readManifest() error {
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &f.had)
+	}
+	if err == nil && f.had.Job == 0 {
+		err = errors.New("it names no job")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", manifestName, ErrStranger, err)

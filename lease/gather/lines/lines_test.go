@@ -358,6 +358,9 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		"another's manifest": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("mine"), 0o600)
 		},
+		"a manifest of other things": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "manifest.json"), []byte(`{"name": "mine"}`), 0o600)
+		},
 	} {
 		dir := t.TempDir()
 		if err := make(dir); err != nil {
@@ -366,12 +369,22 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		if _, err := lines.Gather(t.Context(), p, p.job(j.ID), dir, lines.Options{}); !errors.Is(err, lines.ErrStranger) {
 			t.Errorf("%s in the way = %v", name, err)
 		}
+		if err := lines.Check(dir, lines.Options{}); !errors.Is(err, lines.ErrStranger) {
+			t.Errorf("Check, %s in the way = %v", name, err)
+		}
 		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
 			t.Errorf("%s in the way: the folder holds %v, %v", name, all, err)
 		}
 	}
 	dir := t.TempDir()
 	gathered(t, p, j.ID, dir, lines.Report{Output: 3}, lines.Options{})
+	gone := filepath.Join(dir, "gone")
+	if err := errors.Join(lines.Check(dir, lines.Options{}), lines.Check(gone, lines.Options{})); err != nil {
+		t.Errorf("Check of what Gather wrote, and of no folder = %v", err)
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 3 {
+		t.Errorf("Check left %v, %v", all, err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "output.jsonl"), []byte("edited"), 0o600); err != nil {
 		t.Fatal(err)
 	}

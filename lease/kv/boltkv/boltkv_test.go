@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -225,6 +226,53 @@ func TestBackup(t *testing.T) {
 			if err := errors.Join(err, c.Check(), c.Close()); err != nil {
 				t.Fatalf("backup %d: %v", round, err)
 			}
+		}
+	}
+}
+
+// Get is right whatever it was asked for before, and whatever was written since.
+func TestGetAmongNeighbours(t *testing.T) {
+	db := open(t, storePath(t), Options{})
+	random := rand.New(rand.NewPCG(1, 2))
+	want := map[string]string{}
+	key := func() string { return fmt.Sprintf("key %04d%.*s", random.IntN(3000), random.IntN(2), "x") }
+	for range 20 {
+		err := db.Update(func(w kv.Writer) error {
+			next := ""
+			for i := range 2000 {
+				k := key()
+				if next != "" && random.IntN(4) > 0 {
+					k = next
+				}
+				var n int
+				if _, err := fmt.Sscanf(k, "key %d", &n); err != nil {
+					return err
+				}
+				next = fmt.Sprintf("key %04d", n+1)
+				v := w.Get([]byte(k))
+				if have, ok := want[k]; string(v) != have || (v != nil) != ok {
+					t.Fatalf("Get(%q) = %q, want %q", k, v, have)
+				}
+				if random.IntN(2) == 0 {
+					k = next // what is read next is written
+				}
+				var err error
+				switch random.IntN(30) {
+				case 0, 1:
+					want[k] = fmt.Sprint(i)
+					err = w.Put([]byte(k), []byte(want[k]))
+				case 2:
+					delete(want, k)
+					err = w.Delete([]byte(k))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -14,20 +14,36 @@ import (
 type reader struct {
 	pairs   *bbolt.Bucket
 	records *bbolt.Bucket
-	at      *bbolt.Cursor // for Get, which would make one each time
+	at      *place
+}
+
+// place is where Get was last: it would make a cursor each time, and seek, though
+// the keys it is asked for are mostly neighbours.
+type place struct {
+	*bbolt.Cursor
+	key []byte // there; nil: nowhere, or the bucket has changed since
 }
 
 func newReader(tx *bbolt.Tx) reader {
 	defer found()
 	pairs := tx.Bucket(mapBucket)
-	return reader{pairs, tx.Bucket(logBucket), pairs.Cursor()}
+	return reader{pairs, tx.Bucket(logBucket), &place{Cursor: pairs.Cursor()}}
 }
 
-func (r reader) Get(key []byte) []byte {
-	if k, v := seek(r.at, key); bytes.Equal(k, key) {
-		return v
+func (r reader) Get(key []byte) []byte { return r.at.get(key) }
+
+func (p *place) get(key []byte) []byte {
+	if n := len(key) - 1; n >= 0 && len(p.key) > n && bytes.Equal(p.key[:n], key[:n]) {
+		var value []byte
+		if p.key, value = next(p.Cursor); p.key != nil && bytes.Equal(p.key, key) {
+			return value
+		}
 	}
-	return nil
+	k, value := seek(p.Cursor, key)
+	if p.key = k; k == nil || !bytes.Equal(k, key) {
+		return nil
+	}
+	return value
 }
 
 func (r reader) Scan(from, to []byte, fn func(key, value []byte) bool) {
@@ -91,7 +107,7 @@ func (w *writer) set(b *bbolt.Bucket, key, value []byte) error {
 	if value == nil {
 		value = []byte{}
 	}
-	w.wrote = true
+	w.wrote, w.at.key = true, nil
 	defer found()
 	return b.Put(key, value)
 }
@@ -114,7 +130,7 @@ func (w *writer) Delete(key []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	w.wrote = true
+	w.wrote, w.at.key = true, nil
 	defer found()
 	return w.pairs.Delete(key)
 }
