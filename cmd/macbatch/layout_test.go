@@ -15,6 +15,7 @@ var allowed = map[string]string{
 	"cmd/macbatch":       "*",
 	"lease":              "",
 	"lease/api":          "lease lease/wire",
+	"lease/api/openai":   "lease lease/api lease/gather/lines lease/item lease/pipeline lease/wire",
 	"lease/blob":         "lease",
 	"lease/gather":       "lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle",
 	"lease/heap":         "",
