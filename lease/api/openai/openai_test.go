@@ -1,9 +1,13 @@
 package openai_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+
+	"macbatch/lease"
+	"macbatch/lease/leasetest"
 )
 
 // TestResults: a batch that ended has a file for each outcome, of the lines of the
@@ -181,5 +185,45 @@ func TestPages(t *testing.T) {
 	}
 	if w := st.ask("reader", "GET", "/v1/batches?limit=0", ""); w.Code != http.StatusBadRequest {
 		t.Errorf("limit 0 = %d", w.Code)
+	}
+}
+
+// TestScope: the store itself tells nobody of another project's inputs, and what a
+// project deletes does not depend on another one's batches.
+func TestScope(t *testing.T) {
+	st := newStage(t)
+	theirs, _ := st.s.Actor("other-submitter")
+	d, err := lease.ParseDigest(strings.TrimPrefix(st.names["UNUSED"], "file-"))
+	st.check(err)
+	if _, _, err := st.s.OpenUpload(theirs, "ours", d); !errors.Is(err, lease.ErrNotFound) {
+		t.Errorf("OpenUpload: %v", err)
+	}
+	if _, err := st.s.Uploads(theirs, "ours"); !errors.Is(err, lease.ErrNotFound) {
+		t.Errorf("Uploads: %v", err)
+	}
+	if err := st.s.DropUpload(theirs, "ours", d); !errors.Is(err, lease.ErrNotFound) {
+		t.Errorf("DropUpload: %v", err)
+	}
+	put(st, "theirs", []byte(lines("m", "a", "b")))
+	var del thing
+	if st.answer(&del, "admin", "DELETE", "/v1/files/"+st.names["INPUT"], "", "OpenAI-Project", "theirs"); !del.Deleted {
+		t.Error("what is theirs is kept for ours")
+	}
+}
+
+// TestOtherJobs: a job that came another way is no batch.
+func TestOtherJobs(t *testing.T) {
+	st := newStage(t)
+	plain := []byte(`{"custom_id":"a","input":"x"}` + "\n")
+	put(st, "ours", plain)
+	id, err := st.s.As(leasetest.Admin).Submit(t.Context(), lease.Submission{
+		Project: "ours", Kind: "generate", Params: []byte(`{"model":"m"}`), Input: lease.Input{Digest: lease.DigestOf(plain), Bytes: int64(len(plain))},
+	})
+	st.check(err)
+	if w := st.ask("submitter", "POST", "/v1/batches/batch_"+id.String()+"/cancel", ""); w.Code != http.StatusNotFound {
+		t.Errorf("cancel = %d %s", w.Code, w.Body)
+	}
+	if w := st.ask("reader", "GET", "/v1/batches", ""); strings.Contains(w.Body.String(), id.String()) {
+		t.Errorf("it is listed: %s", w.Body)
 	}
 }
