@@ -63,6 +63,14 @@ type Identity struct {
 	Last   uint64 `json:"last"`
 }
 
+// Uploaded is an input that a submitter uploaded into a project, or that a job of
+// it works on.
+type Uploaded struct {
+	Digest Digest
+	Bytes  int64
+	At     time.Time // last; zero: before the control plane started
+}
+
 // Upload says which bytes come, and by what right: a worker names the lease that
 // it holds, or whose spooled report it delivers; a submitter the project whose
 // job will need them.

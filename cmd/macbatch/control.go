@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"macbatch/lease/api"
+	"macbatch/lease/api/openai"
 	"macbatch/lease/heap"
 )
 
@@ -67,7 +68,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		return hint(fmt.Errorf("listen on %q: %w", listen, err), "--listen names another address, such as 127.0.0.1:0 for any free port")
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
-		Authenticate: s.Authenticate, Control: s.As, Hosts: []string{host, "localhost"}, Log: log,
+		Authenticate: s.Authenticate, Control: s.As, Hosts: []string{host, "localhost"}, Beside: openai.Beside(s), Log: log,
 	}), log)
 	url := "http://" + l.Addr().String()
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", url, printable(data))

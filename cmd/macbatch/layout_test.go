@@ -18,6 +18,7 @@ const allowed = `
 cmd/macbatch: *
 lease:
 lease/api: lease lease/wire
+lease/api/openai: lease lease/api lease/gather/lines lease/item lease/pipeline lease/wire
 lease/blob: lease
 lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
 lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire

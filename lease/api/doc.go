@@ -159,6 +159,11 @@
 // An answer without the protocol's header, or one that cannot be read, is
 // somebody else's (a portal, a proxy): ErrUnreachable.
 //
+// # Beside
+//
+// /v1/files and /v1/batches, and all below them, are another protocol's, for the
+// same actors: package lease/api/openai.
+//
 // # Trying again
 //
 // The client tries nothing again by itself, but for what net/http does with a

@@ -45,7 +45,23 @@ type Options struct {
 	// beside those of the loopback.
 	Hosts   []string
 	MaxBlob int64        // 0: MaxBlob
+	Beside  *Beside      // nil: none
 	Log     *slog.Logger // nil: none
+}
+
+// Beside is another protocol for the same actors at the same place. Who asks is
+// settled before it is called, and its transfers are paced like this one's.
+type Beside struct {
+	Prefixes []string // of paths: "/v1/x" is itself and all below it
+
+	// Serve answers a request; an error is for Fail to tell. The request's body may be
+	// read up to MaxBlob bytes, and then ends in lease.ErrTooLarge.
+	Serve func(http.ResponseWriter, *http.Request, lease.Actor, lease.Control) error
+	Fail  func(http.ResponseWriter, error)
+}
+
+func (b *Beside) owns(path string) bool {
+	return b != nil && slices.ContainsFunc(b.Prefixes, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
 type handler struct {
@@ -115,12 +131,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.w.Write([]byte("ok\n")) //nolint:errcheck // whoever asked has gone
 		return
 	}
+	beside := h.Beside.owns(r.URL.Path)
+	if beside {
+		c.route, c.tell = "beside", h.Beside.Fail
+	}
 	if err := h.admit(c, r); err != nil {
 		c.fail(err)
 		return
 	}
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
 		c.fail(lease.ErrNotFound) // the mux would redirect it
+		return
+	}
+	if beside {
+		c.beside(r)
 		return
 	}
 	h.mux.ServeHTTP(c.w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
@@ -182,11 +206,12 @@ type call struct {
 	actor   lease.Actor
 	control lease.Control
 	route   string
+	tell    func(http.ResponseWriter, error) // writes an error
 	begun   time.Time
 }
 
 func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{h: h, begun: time.Now(), w: &answer{ResponseWriter: w}, body: &body{Reader: r.Body}}
+	c := &call{h: h, begun: time.Now(), tell: wire.WriteError, w: &answer{ResponseWriter: w}, body: &body{Reader: r.Body}}
 	c.w.control = http.NewResponseController(w)
 	c.body.control = c.w.control
 	if r.Body == http.NoBody {
@@ -205,18 +230,15 @@ func (c *call) serve(r *http.Request, rt route) {
 		c.fail(fmt.Errorf("%s: %w", c.route, lease.ErrForbidden))
 		return
 	}
-	if v := r.Header.Get("Content-Encoding"); v != "" {
-		c.fail(fmt.Errorf("content encoding %.100q is not accepted: %w", v, lease.ErrMalformed))
+	if err := encoded(r); err != nil {
+		c.fail(err)
 		return
 	}
 	c.control = c.h.Control(c.actor)
 	out, err := rt.serve(c, r)
 	switch {
-	case err != nil && r.Context().Err() != nil && c.body.broken() == nil:
-		wire.WriteError(c.w, lease.ErrUnreachable)
-		c.w.status = statusGone
 	case err != nil:
-		c.fail(err)
+		c.refuse(r, err)
 	case c.w.status != 0: // it streamed
 	case out == nil:
 		c.w.WriteHeader(http.StatusNoContent)
@@ -225,6 +247,48 @@ func (c *call) serve(r *http.Request, rt route) {
 			c.fail(err)
 		}
 	}
+}
+
+// beside has another protocol answer a request that is somebody's.
+func (c *call) beside(r *http.Request) {
+	if err := encoded(r); err != nil {
+		c.fail(err)
+		return
+	}
+	own := r.WithContext(r.Context()) // the server looks at the body of the other one
+	own.Body = &capped{Reader: c.body, Closer: r.Body, left: c.h.MaxBlob}
+	err := c.h.Beside.Serve(c.w, own, c.actor, c.h.Control(c.actor))
+	switch {
+	case err == nil:
+	case c.w.status != 0:
+		if r.Context().Err() == nil {
+			c.h.Log.Warn("answer cut", "path", r.URL.Path, "error", err)
+		}
+		panic(http.ErrAbortHandler) // the client must see that it is not whole
+	default:
+		if c.body.broken() != nil {
+			err = fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
+		}
+		c.refuse(r, err)
+	}
+}
+
+// encoded refuses a body that is not sent as it is.
+func encoded(r *http.Request) error {
+	if v := r.Header.Get("Content-Encoding"); v != "" {
+		return fmt.Errorf("content encoding %.100q is not accepted: %w", v, lease.ErrMalformed)
+	}
+	return nil
+}
+
+// refuse answers with an error, if somebody waits for the answer.
+func (c *call) refuse(r *http.Request, err error) {
+	if r.Context().Err() == nil || c.body.broken() != nil {
+		c.fail(err)
+		return
+	}
+	c.tell(c.w, lease.ErrUnreachable)
+	c.w.status = statusGone
 }
 
 // statusGone stands in the log for a caller who did not wait for the answer.
@@ -239,7 +303,7 @@ func (c *call) fail(err error) {
 	if wire.Status(err) >= http.StatusInternalServerError {
 		c.h.Log.Error("request failed", "route", c.route, "actor", c.actor.ID, "error", err)
 	}
-	wire.WriteError(c.w, err)
+	c.tell(c.w, err)
 }
 
 // end turns a panic into an answer, and logs the request.
@@ -252,7 +316,7 @@ func (c *call) end(r *http.Request) {
 		// Half an answer must not look whole.
 		if abort = c.w.status != 0; !abort {
 			c.w.Header().Set("Connection", "close")
-			wire.WriteError(c.w, errPanic)
+			c.tell(c.w, errPanic)
 		}
 	}
 	level := slog.LevelDebug

@@ -2,9 +2,12 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
+
+	"macbatch/lease"
 )
 
 // A transfer may stand still for grace, and must on the whole be faster than
@@ -54,6 +57,22 @@ func (b *body) broken() error {
 		return nil
 	}
 	return b.err
+}
+
+// capped is a body of so many bytes at most.
+type capped struct {
+	io.Reader
+	io.Closer
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, fmt.Errorf("body: %w", lease.ErrTooLarge)
+	}
+	n, err := c.Reader.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
 }
 
 // answer is a response, written against the clock, that knows its status.

@@ -24,6 +24,16 @@ var batchURLs = map[lease.Kind][]string{
 	Generate: {ChatURL, CompletionsURL, ResponsesURL},
 }
 
+// BatchKind is the kind whose batch lines ask for a call; false: none's do.
+func BatchKind(url string) (lease.Kind, bool) {
+	for kind, urls := range batchURLs {
+		if slices.Contains(urls, url) {
+			return kind, true
+		}
+	}
+	return "", false
+}
+
 // LineCheck says of each item of an input what its kind lacks in it.
 type LineCheck struct {
 	Kind   lease.Kind

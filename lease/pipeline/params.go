@@ -23,6 +23,15 @@ type ModelParams struct {
 	// values the bodies of its responses.
 	Batch bool `json:"batch,omitempty"`
 	Fresh bool `json:"fresh,omitempty"` // do all work anew, reuse no earlier result
+	// Request is what a client of that API said of its batch; nil: the job came
+	// another way. It decides nothing.
+	Request *BatchRequest `json:"request,omitempty"`
+}
+
+// BatchRequest is kept to be told again.
+type BatchRequest struct {
+	Endpoint string            `json:"endpoint"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // EmbedParams are the parameters of an embed job. A value is the base64 of a
@@ -120,6 +129,32 @@ func (m *ModelParams) check() error {
 		return errors.New("no model is named")
 	case strings.ContainsAny(m.Tier, "@#"):
 		return fmt.Errorf("tier %q: must not have @ or #", m.Tier)
+	case m.Request != nil && !m.Batch:
+		return errors.New("only batch lines have a request")
+	case m.Request != nil:
+		return m.Request.check()
+	}
+	return nil
+}
+
+// The bounds of a batch's metadata, as its API has them.
+const (
+	maxPairs     = 16
+	maxPairName  = 64
+	maxPairValue = 512
+)
+
+func (r *BatchRequest) check() error {
+	if len(r.Endpoint) > maxName {
+		return fmt.Errorf("endpoint %.100q is too long", r.Endpoint)
+	}
+	if len(r.Metadata) > maxPairs {
+		return fmt.Errorf("metadata: %d pairs, over %d", len(r.Metadata), maxPairs)
+	}
+	for k, v := range r.Metadata {
+		if utf8.RuneCountInString(k) > maxPairName || utf8.RuneCountInString(v) > maxPairValue {
+			return fmt.Errorf("metadata %.100q: names have at most %d characters, values %d", k, maxPairName, maxPairValue)
+		}
 	}
 	return nil
 }

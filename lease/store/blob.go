@@ -19,8 +19,9 @@ import (
 // they are here already is told only where they were uploaded or are referred to.
 type known struct {
 	projects []lease.Project
-	kept     bool      // a row's result: it stays
-	uploaded time.Time // last
+	inputs   []lease.Project // of these: where a submitter uploaded it
+	kept     bool            // a row's result: it stays
+	uploaded time.Time       // last
 }
 
 // know notes that a project's blob is here, or is referred to. s.mu is held.
@@ -113,7 +114,10 @@ func (s *Store) received(p lease.Project, u *lease.Upload) (bool, error) {
 	here, err := s.blobs.Has(u.Digest)
 	if here {
 		s.index.arrived(u.Digest, u.Size)
-		s.know(p, u.Digest).uploaded = s.now()
+		k := s.know(p, u.Digest)
+		if k.uploaded = s.now(); u.Shard.IsZero() {
+			s.fromSubmitter(k, p, u.Digest)
+		}
 	}
 	return here, err
 }

@@ -20,7 +20,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
-		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{},
+		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{}, uploads: map[lease.Digest]bool{},
 		wake: make(chan struct{}), names: names{},
 	}
 	s.scope.Store(newScope())
@@ -219,7 +219,7 @@ func (s *Store) loadBlobs(now time.Time, before map[lease.Digest]*known) error {
 			if k.uploaded.IsZero() {
 				break
 			}
-			s.know(p, d).uploaded = k.uploaded
+			s.know(p, d).uploaded, s.known[d].inputs = k.uploaded, k.inputs
 		}
 	}
 	var orphans []lease.Digest

@@ -87,14 +87,15 @@ type Store struct {
 	index   *index
 	present map[lease.Digest]int64 // blobs that are here, and their sizes
 	known   map[lease.Digest]*known
-	grown   chan struct{}  // closed when the ledger has grown; nil: nobody waits for it
-	wake    chan struct{}  // closed and replaced when there may be new work
-	paging  []*page        // work that follows in pages
-	unused  []lease.Digest // blobs to look at once no plan is paging
-	rest    bool           // no page before the next command or tick: the last one could not be written or read
-	beat    time.Time      // when the writer last looked at the clock
-	drops   []lease.JobID  // pruned jobs whose rows are still there
-	holds   int            // readers of all blobs: meanwhile none is removed
+	uploads map[lease.Digest]bool // those of known that submitters uploaded, and perhaps more
+	grown   chan struct{}         // closed when the ledger has grown; nil: nobody waits for it
+	wake    chan struct{}         // closed and replaced when there may be new work
+	paging  []*page               // work that follows in pages
+	unused  []lease.Digest        // blobs to look at once no plan is paging
+	rest    bool                  // no page before the next command or tick: the last one could not be written or read
+	beat    time.Time             // when the writer last looked at the clock
+	drops   []lease.JobID         // pruned jobs whose rows are still there
+	holds   int                   // readers of all blobs: meanwhile none is removed
 
 	carrier  carrier // the writer's only, as are those that follow
 	dropper  dropper

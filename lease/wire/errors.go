@@ -60,21 +60,26 @@ type errorBody struct {
 	} `json:"error"`
 }
 
+// Explain is how a request is answered with err: status, code and message. What no
+// table knows is this program's fault, and told of in no more words.
+func Explain(err error) (status int, code, message string) {
+	for _, a := range answers {
+		switch {
+		case !errors.Is(err, a.err):
+		case a.fixed:
+			return a.status, a.code, a.err.Error()
+		default:
+			return a.status, a.code, clip(err.Error(), 1000)
+		}
+	}
+	return http.StatusInternalServerError, internal, "internal error"
+}
+
 // WriteError answers a request with err.
 func WriteError(w http.ResponseWriter, err error) {
 	var body errorBody
-	body.Error.Code, body.Error.Message = internal, "internal error"
-	for _, a := range answers {
-		if !errors.Is(err, a.err) {
-			continue
-		}
-		body.Error.Code, body.Error.Message = a.code, clip(err.Error(), 1000)
-		if a.fixed {
-			body.Error.Message = a.err.Error()
-		}
-		break
-	}
-	status := Status(err)
+	status := 0
+	status, body.Error.Code, body.Error.Message = Explain(err)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

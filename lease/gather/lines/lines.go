@@ -53,6 +53,26 @@ func Gather(ctx context.Context, ctl lease.Control, job lease.Job, out string, o
 	return g.report, f.keep()
 }
 
+// Copy writes one of the two files to w instead: that of the errors, or the output.
+// Nothing is kept of what was written when it fails.
+func Copy(ctx context.Context, ctl lease.Control, job lease.Job, failed bool, w io.Writer) error {
+	to, other := stream(w), stream(io.Discard)
+	f := &files{output: to, errors: other}
+	if failed {
+		f.output, f.errors = other, to
+	}
+	g := &gatherer{ctl: ctl, job: job, out: f, input: input{ctx: ctx, ctl: ctl, job: job.ID, to: job.Input.Bytes}}
+	defer func() { _ = g.input.close() }() // only read
+	err := g.run(ctx)
+	if err == nil {
+		err = to.b.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("results of job %v: %w", job.ID, err)
+	}
+	return nil
+}
+
 type gatherer struct {
 	ctl    lease.Control
 	job    lease.Job

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"macbatch/summarize/model/ollamatest"
+)
+
+// TestOpenAIScripts runs batches with OpenAI's own client, on a real Ollama.
+// scripts/setup puts the client into the cache.
+func TestOpenAIScripts(t *testing.T) {
+	cache, err := os.UserCacheDir()
+	modules := filepath.Join(cache, "macbatch/node/node_modules")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(modules, "openai"))
+	}
+	_, lerr := exec.LookPath("node")
+	if err = errors.Join(err, lerr); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	server := ollamatest.Start(t, nil)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/openai",
+		Setup: func(e *testscript.Env) error {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			e.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("NODE_PATH", modules)
+			e.Setenv("MACBATCH_RUNTIME", "local=ollama:"+server.URL)
+			return os.MkdirAll(e.WorkDir+"/home", 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job},
+	})
+}
