@@ -90,9 +90,11 @@ func (s *Store) load() error {
 		if err := checkIdentity(id); err != nil {
 			return err
 		}
-		s.schema = id[0]
-		copy(s.id[:], id[1:])
-		s.secret = append([]byte(nil), id[17:]...)
+		if s.secret == nil { // it stays, and when the store is loaded again others read it
+			s.schema = id[0]
+			copy(s.id[:], id[1:])
+			s.secret = append([]byte(nil), id[17:]...)
+		}
 		h, err := decodeHead(r.Get([]byte{keyHead}))
 		if err != nil {
 			return err
