@@ -241,6 +241,7 @@ type Hello struct {
 	Machine     string   `json:"machine,omitempty"` // identity of the machine, to tell a copied folder
 	Version     string   `json:"version,omitempty"`
 	Offer       Offer    `json:"offer"`
+	Mark        Mark     `json:"mark,omitzero"` // the highest seen of the store it last heard of
 }
 
 // Exchange delivers reports, gives shards back and claims others, in that order.
@@ -269,6 +270,7 @@ type Exchanged struct {
 	Verdicts []Judgement `json:"verdicts,omitempty"`
 	Grants   []Grant     `json:"grants,omitempty"`
 	More     bool        `json:"more,omitempty"` // ask again at once: there is more to do than one commit should hold
+	Mark     Mark        `json:"mark,omitzero"`
 }
 
 // Grant is a lease: work, and the proof of holding it.
@@ -358,6 +360,7 @@ type LeaseBeat struct {
 // Beaten answers a heartbeat. Work on lost leases must end within 5 s.
 type Beaten struct {
 	Lost []ShardID `json:"lost,omitempty"`
+	Mark Mark      `json:"mark,omitzero"`
 }
 
 // Problem is a verifier's finding.

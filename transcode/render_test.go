@@ -175,6 +175,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"cut.mkv", cut(mkv), "cut off: "},
 		{"list.mp4", []byte("#EXTM3U\n#EXTINF:6,\nfile:" + long + "\n#EXT-X-ENDLIST\n"), "playlist"},
 		{"zero.mkv", nil, "empty file"},
+		{"huge.mkv", content(t, filepath.Join(film(t, "huge.mkv", "-f", "lavfi", "-i", "color=s=10240x8192:r=5:d=0.2", "-c:v", "mjpeg"), "huge.mkv")), "a picture of 10240 x 8192"},
 	} {
 		for _, preset := range []Preset{Proxy, Sheet} {
 			root := t.TempDir()

@@ -24,7 +24,7 @@ func backupCommand(c *command) *cli.Command {
 		Description: "The control plane goes on meanwhile; with --data it is a store at rest that is read. The archive is\n" +
 			"of one moment and is checked before it gets its name. It holds what credentials are checked with:\n" +
 			"keep it where nobody else reads it. macbatch restore makes a store of it.",
-		Flags:  append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run")),
+		Flags:  append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run", "")),
 		Action: func(x *cli.Context) error { return c.backup(x) },
 	}
 }

@@ -14,7 +14,7 @@ func compactCommand(c *command) *cli.Command {
 		Name: "compact", Usage: "give back the room that deleted rows left in a store at rest",
 		UsageText:   "macbatch compact --data FOLDER",
 		Description: "It writes the store anew beside the old one, compares the two, and puts the new one in its place.",
-		Flags:       []cli.Flag{dataFlag("`FOLDER` of a store whose control plane does not run")},
+		Flags:       []cli.Flag{dataFlag("`FOLDER` of a store whose control plane does not run", "")},
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err

@@ -44,7 +44,16 @@ func (c *command) data(x *cli.Context, part string) (string, error) {
 	return c.dataFolder(part)
 }
 
-func dataFlag(usage string) cli.Flag {
+// dataFlag names a folder; it is part of the user's data folder by default, or must
+// be given when part is empty.
+func dataFlag(usage, part string) cli.Flag {
+	if part != "" {
+		dir := "~/.local/share/macbatch/"
+		if runtime.GOOS == "darwin" {
+			dir = "~/Library/Application Support/macbatch/"
+		}
+		usage += " (default: " + dir + part + ")"
+	}
 	return &cli.StringFlag{Name: "data", Usage: usage, EnvVars: []string{"MACBATCH_DATA"}, TakesFile: true}
 }
 

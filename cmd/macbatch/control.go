@@ -20,9 +20,9 @@ func controlCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "control",
 		Usage:     "own the store and serve the API: the one host that decides",
-		UsageText: "macbatch control --data FOLDER --listen HOST:PORT",
+		UsageText: "macbatch control [--data FOLDER] [--listen HOST:PORT]",
 		Flags: []cli.Flag{
-			dataFlag("`FOLDER` for the store, the accepted bytes and the admin token"),
+			dataFlag("`FOLDER` for the store, the accepted bytes and the admin token", "control"),
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on; loopback only", Value: defaultListen, EnvVars: []string{"MACBATCH_LISTEN"}},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log each request to standard error"},
 		},

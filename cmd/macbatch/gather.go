@@ -28,7 +28,7 @@ func gatherCommand(c *command) *cli.Command {
 		Flags: append(clientFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(), vectorFlags()[0], vectorFlags()[1],
-			dataFlag("`FOLDER` of the worker whose spool to deliver")),
+			dataFlag("`FOLDER` of the worker whose spool to deliver", "worker")),
 		Action: func(x *cli.Context) error { return c.gather(x) },
 	}
 }
@@ -86,7 +86,7 @@ func (c *command) gather(x *cli.Context) (err error) {
 }
 
 func formatsFlag() cli.Flag {
-	return &cli.StringFlag{Name: "formats", Usage: "what of each transcript is written, of " + gather.AllFormats(), Value: gather.DefaultFormats}
+	return &cli.StringFlag{Name: "formats", Usage: "`LIST` of what is written of each transcript: " + gather.AllFormats(), Value: gather.DefaultFormats}
 }
 
 func formatsOf(x *cli.Context) ([]gather.Format, error) {
@@ -117,7 +117,7 @@ func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left in
 		count int
 	}{
 		{"accepted", t.Accepted}, {"duplicate", t.Duplicate}, {"stale", t.Stale}, {"conflict", t.Conflict},
-		{"invalid", t.Invalid}, {"denied", t.Denied}, {"damaged", t.Damaged},
+		{"invalid", t.Invalid}, {"denied", t.Denied}, {"foreign", t.Foreign}, {"damaged", t.Damaged},
 	} {
 		if n.count > 0 {
 			fmt.Fprintf(c.stderr, "spool: %d %s\n", n.count, n.name)

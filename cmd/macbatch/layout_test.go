@@ -4,54 +4,68 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os/exec"
 	"strings"
 	"testing"
 )
 
-// allowed says which packages of this module each package may import, beside
-// those of its own sub-packages that are named; and which modules have one home.
-var allowed = map[string]string{
-	"cmd/macbatch":       "*",
-	"lease":              "",
-	"lease/api":          "lease lease/wire",
-	"lease/blob":         "lease",
-	"lease/gather":       "lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle",
-	"lease/heap":         "",
-	"lease/kv":           "",
-	"lease/kv/boltkv":    "lease/kv",
-	"lease/kv/kvtest":    "lease/kv",
-	"lease/kv/memkv":     "lease/kv",
-	"lease/leasetest":    "lease lease/kv lease/kv/memkv lease/store",
-	"lease/ledger":       "lease",
-	"lease/pipeline":     "lease lease/item lease/wire summarize transcode transcode/inventory transcribe",
-	"lease/probe/load":   "",
-	"lease/store":        "lease lease/kv lease/ledger",
-	"lease/wire":         "lease",
-	"lease/worker":       "lease lease/wire spool",
-	"lease/worker/kinds": "lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr",
-	"spool":              "",
-	"summarize":          "",
-	"lease/gather/lines": "lease lease/item lease/pipeline lease/wire",
-	"lease/item":         "lease lease/wire",
+// allowed has a line for each package of this module: which others of it the
+// package may import; the command may import all.
+const allowed = `
+cmd/macbatch: *
+lease:
+lease/api: lease lease/wire
+lease/blob: lease
+lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
+lease/gather/lines: lease lease/item lease/pipeline lease/wire
+lease/heap:
+lease/item: lease lease/wire
+lease/kv:
+lease/kv/boltkv: lease/kv
+lease/kv/kvtest: lease/kv
+lease/kv/memkv: lease/kv
+lease/leasetest: lease lease/kv lease/kv/memkv lease/store
+lease/ledger: lease
+lease/pipeline: lease lease/item lease/wire summarize transcode transcode/inventory transcribe
+lease/probe: lease lease/api lease/kv lease/kv/boltkv lease/store
+lease/probe/load:
+lease/store: lease lease/kv lease/ledger
+lease/wire: lease
+lease/worker: lease lease/wire spool
+lease/worker/kinds: lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr
+spool:
+summarize:
+summarize/model:
+summarize/model/ollama: summarize/model
+summarize/model/ollamatest:
+summarize/model/openai: summarize/model
+summarize/reduce: summarize summarize/model
+transcode: transcode/child transcode/inventory
+transcode/child:
+transcode/inventory: transcode/child
+transcribe:
+transcribe/ocr: transcode/child
+transcribe/openai: transcode/child transcribe transcribe/sound
+transcribe/pocketsphinx: transcode/child transcribe transcribe/sound
+transcribe/sound: transcode/child transcribe
+transcribe/subtitle: transcribe
+transcribe/whispercli: transcode/child transcribe transcribe/sound
+`
 
-	"summarize/model":            "",
-	"summarize/model/ollama":     "summarize/model",
-	"summarize/model/ollamatest": "",
-	"summarize/model/openai":     "summarize/model",
-	"summarize/reduce":           "summarize summarize/model",
-
-	"lease/probe":             "lease lease/api lease/kv lease/kv/boltkv lease/store",
-	"transcode":               "transcode/child transcode/inventory",
-	"transcode/child":         "",
-	"transcode/inventory":     "transcode/child",
-	"transcribe":              "",
-	"transcribe/openai":       "transcode/child transcribe transcribe/sound",
-	"transcribe/ocr":          "transcode/child",
-	"transcribe/pocketsphinx": "transcode/child transcribe transcribe/sound",
-	"transcribe/sound":        "transcode/child transcribe",
-	"transcribe/subtitle":     "transcribe",
-	"transcribe/whispercli":   "transcode/child transcribe transcribe/sound",
+// arrows are the lines of a table by their package. A package that is named
+// twice, or out of order, is a mistake of whoever merged.
+func arrows(t *testing.T, table string) map[string]string {
+	t.Helper()
+	rows, last := make(map[string]string), ""
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		name, imports, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok || name <= last {
+			t.Errorf("line %q is no \"package: imports\", or not in order after %s", line, last)
+		}
+		rows[name], last = strings.TrimSpace(imports), name
+	}
+	return rows
 }
 
 // homes are modules that only some packages may import.
@@ -78,7 +92,8 @@ func TestImportArrows(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	dec := json.NewDecoder(strings.NewReader(string(out)))
-	seen := 0
+	rows := arrows(t, allowed)
+	gone := maps.Clone(rows)
 	for {
 		var p struct {
 			ImportPath string
@@ -91,15 +106,15 @@ func TestImportArrows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen++
 		name := strings.TrimPrefix(p.ImportPath, module)
-		arrows, known := allowed[name]
+		imports, known := rows[name]
+		delete(gone, name)
 		if !known {
 			t.Errorf("package %s has no row: say what it may import", name)
 			continue
 		}
 		for _, imp := range p.Imports {
-			if own, ok := strings.CutPrefix(imp, module); ok && arrows != "*" && !contains(arrows, own) {
+			if own, ok := strings.CutPrefix(imp, module); ok && imports != "*" && !contains(imports, own) {
 				t.Errorf("%s imports %s", name, own)
 			}
 			for mod, home := range homes {
@@ -114,8 +129,8 @@ func TestImportArrows(t *testing.T) {
 			}
 		}
 	}
-	if seen < 20 {
-		t.Errorf("go list told of %d packages", seen)
+	for name := range gone {
+		t.Errorf("%s has a row and is no package", name)
 	}
 }
 

@@ -37,7 +37,7 @@ func jobsCommand(c *command) *cli.Command {
 			&cli.StringSliceFlag{Name: "state", Usage: "only those in a `STATE`: running, paused, done, partial, failed or canceled; may be repeated"},
 			&cli.StringFlag{Name: "kind", Usage: "only those of this `KIND`"},
 			&cli.StringFlag{Name: "project", Usage: "only those of this project, by `NAME`"},
-			&cli.IntFlag{Name: "limit", Usage: "at most so many", Value: 50}, jsonFlag("print a JSON object a line")),
+			&cli.IntFlag{Name: "limit", Usage: "at most `N`", Value: 50}, jsonFlag("print a JSON object a line")),
 		Action: func(x *cli.Context) error {
 			if _, err := args(x, 0, 0, "no arguments"); err != nil {
 				return err
@@ -119,7 +119,7 @@ func workersCommand(c *command) *cli.Command {
 func cancelCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name: "cancel", Usage: "end jobs; nothing of them turns done any more", UsageText: "macbatch cancel JOB… [--reason TEXT]",
-		Flags: append(clientFlags(), &cli.StringFlag{Name: "reason", Usage: "kept with the job"}),
+		Flags: append(clientFlags(), &cli.StringFlag{Name: "reason", Usage: "`TEXT` kept with the job"}),
 		Action: func(x *cli.Context) error {
 			ids, err := jobArgs(x)
 			if err != nil {

@@ -24,7 +24,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-const listHelp = "Of a list kind the input is files: JSON Lines (.jsonl) of items {\"custom_id\", \"input\"} or of\n" +
+const listHelp = "The input of a list is files: JSON Lines (.jsonl) of items {\"custom_id\", \"input\"} or of\n" +
 	"OpenAI Batch lines, or texts, images and PDF files, an item each; - is standard input."
 
 // listFlags are the parameters of list jobs, and how their input is read.
@@ -37,12 +37,12 @@ func listFlags() []cli.Flag {
 		&cli.StringFlag{Name: "system", Usage: "generate: `TEXT` the model is told first"},
 		&cli.StringFlag{Name: "schema", Usage: "generate: `FILE` with the JSON schema of the answers", TakesFile: true},
 		&cli.StringFlag{Name: "labels", Usage: "classify: the `LABELS`, separated by commas"},
-		&cli.Float64Flag{Name: "temperature", Usage: "generate: 0 answers the same to the same"},
-		&cli.Int64Flag{Name: "seed", Usage: "generate: of the randomness"},
-		&cli.IntFlag{Name: "max-tokens", Usage: "generate: of an answer"},
-		&cli.IntFlag{Name: "context", Usage: "tokens of question and answer together"},
-		&cli.IntFlag{Name: "dimensions", Usage: "embed: of the vectors"},
-		&cli.IntFlag{Name: "together", Usage: "embed: texts in one request", Value: 64},
+		&cli.Float64Flag{Name: "temperature", Usage: "generate: `T`; 0 answers the same to the same"},
+		&cli.Int64Flag{Name: "seed", Usage: "generate: `N` that the randomness is made from"},
+		&cli.IntFlag{Name: "max-tokens", Usage: "generate: an answer has at most `N` tokens (default: until it ends)"},
+		&cli.IntFlag{Name: "context", Usage: "question and answer together have at most `N` tokens (default: as the server likes; summarize: 4096)"},
+		&cli.IntFlag{Name: "dimensions", Usage: "embed: vectors of `N` numbers (default: the model's)"},
+		&cli.IntFlag{Name: "together", Usage: "embed: `N` texts in one request", Value: 64},
 		&cli.BoolFlag{Name: "skip-bad", Usage: "queue the good lines, tell of the others"},
 		&cli.BoolFlag{Name: "0", Usage: "read file names from standard input, each ended by NUL"},
 	}

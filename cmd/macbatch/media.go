@@ -36,12 +36,12 @@ const (
 // workerFlags say what a worker may use of its machine.
 func workerFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "parallel", Usage: "shards to work on at a time", Value: runtime.NumCPU()},
-		&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of --speech", Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
+		&cli.IntFlag{Name: "parallel", Usage: "`N` shards to work on at a time", Value: runtime.NumCPU()},
+		&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of --speech", Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
 		speechFlag(),
 		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
 		&cli.IntFlag{Name: "min-free", Usage: "take no work while fewer `MIB` are free on the disk of --data", Value: 512},
-		&cli.DurationFlag{Name: "grace", Usage: "how long running work may go on after the first interrupt", Value: 0},
+		&cli.DurationFlag{Name: "grace", Usage: "running work may go on for `TIME`, such as 5m, after the first interrupt", Value: 0},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log what happens to standard error"},
 	}
 }
@@ -134,9 +134,9 @@ func (c *command) transcriber(x *cli.Context, name, ffmpeg string) (transcribe.T
 // libraryFlags are the parameters of a library job.
 func libraryFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "language", Usage: "spoken language, as a code such as en; empty: the engine finds out"},
-		&cli.StringFlag{Name: "audio-lang", Usage: "audio tracks wanted, best first, such as rus,eng,default or a track's number"},
-		&cli.DurationFlag{Name: "chunk", Usage: "length of the pieces that a long film is cut into", Value: 10 * time.Minute},
+		&cli.StringFlag{Name: "language", Usage: "`CODE` of the language spoken or written, such as en (default: it is found out)"},
+		&cli.StringFlag{Name: "audio-lang", Category: "Films:", Usage: "audio `TRACKS` wanted, best first, such as rus,eng,default or a track's number"},
+		&cli.DurationFlag{Name: "chunk", Category: "Films:", Usage: "`TIME` of the pieces that a long film is cut into", Value: 10 * time.Minute},
 		&cli.BoolFlag{Name: "fresh", Usage: "do all work anew, reuse no earlier result"},
 	}
 }

@@ -25,7 +25,7 @@ func pauseCommand(c *command) *cli.Command {
 		UsageText:   "macbatch pause JOB… | --kind KIND | --all [--why TEXT] [--for 2h | --until 22:00]",
 		Description: "What is leased goes on and counts. A pause for a time begins afresh when the control plane restarts.",
 		Flags: append(targetFlags(),
-			&cli.DurationFlag{Name: "for", Usage: "it ends by itself after so long"},
+			&cli.DurationFlag{Name: "for", Usage: "it ends by itself after `TIME`, such as 2h"},
 			&cli.StringFlag{Name: "until", Usage: "it ends by itself at this `TIME`: 22:00, or 2026-01-31T22:00"},
 		),
 		Action: func(x *cli.Context) error {

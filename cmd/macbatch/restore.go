@@ -24,7 +24,7 @@ func restoreCommand(c *command) *cli.Command {
 		Description: "NEW must not exist, or be empty. Fences granted by the new store beat all those that the old one ever\n" +
 			"granted, and leases that were open in the backup are ended: what was done since is answered as stale.\n" +
 			"Do not run the old store again. The control plane makes a new admin token at its first start.",
-		Flags:  []cli.Flag{dataFlag("`NEW` folder for the store")},
+		Flags:  []cli.Flag{dataFlag("`NEW` folder for the store", "")},
 		Action: func(x *cli.Context) error { return c.restore(x) },
 	}
 }

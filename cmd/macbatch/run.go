@@ -25,16 +25,16 @@ func runCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "do a whole job on this machine",
-		UsageText: "macbatch run library DIR -o OUT\n   macbatch run KIND FILE... -o OUT",
+		UsageText: "macbatch run library DIR -o OUT\nmacbatch run KIND FILE... -o OUT",
 		Description: "library transcribes and summarizes every film below DIR and writes the results into OUT,\n" +
 			"mirroring DIR's folders. The other kinds, " + kindNames()[len("library, "):] + ",\n" +
-			"work on lists and write OUT/output.jsonl and OUT/errors.jsonl. " + listHelp + "\n" +
+			"work on lists and write OUT/output.jsonl and OUT/errors.jsonl.\n\n" + listHelp + "\n\n" +
 			"Run it again to go on where it stopped: what is done stays done.",
 		Flags: append(append(append([]cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(),
-			dataFlag("`FOLDER` for the store and the work under way"),
-		}, append(workerFlags(), runtimeFlag())...), libraryFlags()...), append(listFlags(), vectorFlags()...)...),
+			dataFlag("`FOLDER` for the store and the work under way", "run"),
+		}, append(workerFlags(), runtimeFlag())...), libraryFlags()...), under("Lists:", append(listFlags(), vectorFlags()...))...),
 		Action: func(x *cli.Context) error { return c.run(x) },
 	}
 }

@@ -33,7 +33,7 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 		return usagef("--npy and --base64 belong to %s", pipeline.Embed)
 	}
 	tools := &kinds.Tools{}
-	if err := c.models(x, tools); err != nil {
+	if err := c.models(x, tools, kind == pipeline.OCR); err != nil {
 		return err
 	}
 	offer := tools.Offer()

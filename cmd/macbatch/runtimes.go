@@ -29,7 +29,7 @@ const defaultRuntime = "local=ollama:http://127.0.0.1:11434"
 const runtimeForm = "TIER=ollama|openai:URL[,key-file=F][,paid][,wait=D]"
 
 func runtimeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,wait=D;\n" +
+	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,wait=D; " +
 		"jobs ask for it by TIER; one that is paid serves no others; it may be silent for wait; may be repeated (default: " + defaultRuntime + ", if it is there)"}
 }
 
@@ -76,9 +76,9 @@ func parseRuntime(s string) (*kinds.Server, error) {
 	return out, nil
 }
 
-// models finds what does the work of lists: the servers that are named, and the
-// programs that read pages.
-func (c *command) models(x *cli.Context, t *kinds.Tools) error {
+// models finds what does the work of lists: the servers that are named, and, where
+// pages are to be read, the programs for that.
+func (c *command) models(x *cli.Context, t *kinds.Tools, pages bool) error {
 	if err := checkParallel(x); err != nil {
 		return err
 	}
@@ -104,6 +104,9 @@ func (c *command) models(x *cli.Context, t *kinds.Tools) error {
 		}
 	} else if err := t.Look(x.Context); err != nil {
 		fmt.Fprintf(c.stderr, "macbatch: %s; going on without what is not there\n", printable(err.Error()))
+	}
+	if !pages {
+		return nil
 	}
 	if tools, err := ocr.Find(x.Context); err == nil {
 		t.OCR = tools

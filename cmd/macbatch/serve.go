@@ -21,11 +21,11 @@ func serveCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "work for a control plane",
-		UsageText: "macbatch serve --control URL --root NAME=FOLDER ...",
+		UsageText: "macbatch serve --control URL --token-file FILE --root NAME=FOLDER…",
 		Flags: append(append(clientFlags(),
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
-			dataFlag("`FOLDER` for the spool and the work under way"),
+			dataFlag("`FOLDER` for the spool and the work under way", "worker"),
 		), append(workerFlags(), runtimeFlag())...),
 		Action: func(x *cli.Context) error { return c.serve(x) },
 	}
@@ -45,7 +45,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 		}
 	}
 	tools := &kinds.Tools{}
-	if err := c.models(x, tools); err != nil {
+	if err := c.models(x, tools, true); err != nil {
 		return err
 	}
 	if err := c.media(x, roots, tools); err != nil {
@@ -117,7 +117,7 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 	parallel := x.Int("parallel")
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
-		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"),
+		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"), Marks: filepath.Join(w.dir, marksName),
 		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
 		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 	})

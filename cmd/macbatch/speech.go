@@ -20,7 +20,7 @@ import (
 const speechForm = "NAME=openai:URL[,model=M][,key-file=F][,paid][,max-bytes=N][,max-time=D][,parallel=N]"
 
 func speechFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "speech", Usage: "a speech server of OpenAI's protocol, as `NAME=openai:URL`[,model=M][,key-file=F][,paid][,max-bytes=N][,max-time=D][,parallel=N];\n" +
+	return &cli.StringSliceFlag{Name: "speech", Usage: "a speech server of OpenAI's protocol, as `NAME=openai:URL` and behind it ,model=M ,key-file=F ,paid ,max-bytes=N ,max-time=D ,parallel=N; " +
 		"jobs ask for it by NAME; one that is paid serves no others; may be repeated"}
 }
 

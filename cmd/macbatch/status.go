@@ -18,7 +18,7 @@ func statusCommand(c *command) *cli.Command {
 		UsageText: "macbatch status JOB [--wait] [--json]",
 		Flags: append(clientFlags(),
 			&cli.BoolFlag{Name: "wait", Usage: "until the job ended"},
-			&cli.DurationFlag{Name: "timeout", Usage: "wait no longer than this; 0: for ever"},
+			&cli.DurationFlag{Name: "timeout", Usage: "wait no longer than `TIME`, such as 30m (default: for ever)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 		),
 		Action: func(x *cli.Context) error { return c.status(x) },

@@ -18,18 +18,18 @@ func submitCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "queue a job and print its id",
-		UsageText: "macbatch submit library ROOT:[FOLDER]\n   macbatch submit KIND FILE...",
+		UsageText: "macbatch submit library ROOT:[FOLDER]\nmacbatch submit KIND FILE...",
 		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.\n" +
-			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n" + listHelp + "\n" +
+			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n\n" + listHelp + "\n\n" +
 			"The same input submitted twice is one job.",
 		Flags: append(append(append(clientFlags(),
 			&cli.StringFlag{Name: "project", Usage: "`NAME` of the project", Value: string(lease.DefaultProject)},
-			&cli.IntFlag{Name: "priority", Usage: "jobs of higher priority go first"},
+			&cli.IntFlag{Name: "priority", Usage: "`N`: jobs of higher priority go first"},
 			&cli.StringFlag{Name: "key", Usage: "submitting again under the same `KEY` gives the same job"},
-			&cli.StringFlag{Name: "transcriber", Usage: "speech engine: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
+			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing"},
-		), libraryFlags()...), listFlags()...),
+		), libraryFlags()...), under("Lists:", listFlags())...),
 		Action: func(x *cli.Context) error { return c.submit(x) },
 	}
 }

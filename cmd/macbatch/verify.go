@@ -20,7 +20,7 @@ func verifyCommand(c *command) *cli.Command {
 		UsageText: "macbatch verify [--data FOLDER | --outputs OUT] [--json]",
 		Description: "With --data it reads a store at rest, changing nothing; with --outputs it compares a folder of\n" +
 			"results with its manifest; else it asks the running control plane.",
-		Flags: append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run"),
+		Flags: append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run", ""),
 			&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` of gathered results", TakesFile: true},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
 		Action: func(x *cli.Context) error { return c.verify(x) },
@@ -74,5 +74,8 @@ func (c *command) problems(x *cli.Context) (problems []lease.Problem, err error)
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := db.Check(); err != nil {
+		return nil, err
+	}
 	return store.Check(db, blob.At(filepath.Join(dir, blobsName)))
 }

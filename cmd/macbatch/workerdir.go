@@ -20,6 +20,7 @@ import (
 const (
 	workerName = "worker.json"
 	spoolName  = "spool"
+	marksName  = "marks.json" // how far each control plane was seen to be
 )
 
 // workerFolder is what a worker keeps on disk: who it is, its spool, its work.

@@ -170,6 +170,7 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 		}
 	}
 	var verdicts []lease.Judgement
+	var by lease.StoreID
 	for {
 		n := fitting(x.Reports)
 		if n == len(x.Reports) {
@@ -180,12 +181,19 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 		if err != nil {
 			return lease.Exchanged{}, err
 		}
+		if by.Foreign(out.Mark.Store) {
+			return lease.Exchanged{}, fmt.Errorf("%s: two stores answer: %w", c.host, lease.ErrUnreachable)
+		}
+		by = out.Mark.Store
 		verdicts = append(verdicts, out.Verdicts...)
 		x.Reports, x.Wait = x.Reports[n:], 0
 	}
 	out, err := c.exchange(ctx, x)
 	if err != nil {
 		return lease.Exchanged{}, err
+	}
+	if by.Foreign(out.Mark.Store) { // whose verdicts are these?
+		return lease.Exchanged{}, fmt.Errorf("%s: two stores answer: %w", c.host, lease.ErrUnreachable)
 	}
 	out.Verdicts = append(verdicts, out.Verdicts...)
 	return out, nil

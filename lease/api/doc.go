@@ -102,6 +102,18 @@
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
 //
+// # Marks
+//
+// The answers of exchange and heartbeat say how far the store has come: its id,
+// epoch, the sequence of its newest durable event, and a proof that only the store
+// and its copies can make. A worker keeps the highest it was told (the epoch
+// counts before the sequence) of the store it last heard of, across its own
+// restarts, and shows it in both requests. A store that is shown a genuine mark of
+// its own id beyond where it stands was rolled back, or is an older copy: before
+// anything else it raises its epoch above the mark's and ends its open leases. A
+// mark of another id, or without a right proof, means nothing to it. A worker
+// forgets no report by the verdict of another store than granted the lease.
+//
 // # The compact exchange
 //
 // An exchange whose Content-Type is application/vnd.macbatch.exchange says the
@@ -118,7 +130,7 @@
 //	shard             its job, then its number
 //	list              its length, then its entries; per_kind is a list of kind and
 //	                  number, its kinds ascending
-//	lines             0, or 1 and its fields
+//	lines, mark       0, or 1 and its fields
 //
 // It is read as strictly: text must be UTF-8, a JSON value valid as in a JSON
 // body and without white space between its tokens, and nothing may follow.

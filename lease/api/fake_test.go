@@ -28,7 +28,8 @@ var (
 
 	shardID = lease.ShardID{Job: jobID, Seq: 3}
 	instant = time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC)
-	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}}
+	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}, Mark: mark}
+	mark    = lease.Mark{Store: "0123456789abcdef0123456789abcdef", Epoch: 1<<32 - 1, Seq: 1<<64 - 1, Proof: "c0ffee"}
 	abc     = must(lease.ParseDigest(digest))
 )
 
@@ -147,7 +148,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 	if f.exchanged != nil {
 		return f.exchanged(x), err
 	}
-	out := lease.Exchanged{More: true, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr",
+	out := lease.Exchanged{More: true, Mark: mark, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr",
 		Payload: json.RawMessage(`{"b":[1]}`), Lines: &lease.Lines{Input: abc, Range: lease.Range{From: 1, To: 9, Digest: abc}, First: 4, Items: 2}, Needs: []lease.Result{{Digest: abc, Bytes: 3, Blob: true}}, Term: lease.Term}}}
 	for _, r := range x.Reports {
 		out.Verdicts = append(out.Verdicts, lease.Judgement{Shard: r.Shard, Fence: r.Fence, Verdict: lease.NeedBlobs, Missing: []lease.Digest{abc}})
@@ -156,7 +157,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 }
 
 func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
-	return lease.Beaten{Lost: []lease.ShardID{shardID}}, f.note(b)
+	return lease.Beaten{Lost: []lease.ShardID{shardID}, Mark: mark}, f.note(b)
 }
 
 func (f *fake) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {

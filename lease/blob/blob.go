@@ -71,12 +71,15 @@ func (s *Store) path(digest lease.Digest) string {
 // Several may put one digest at the same time. r is read to at most one byte
 // past size; what ends ctx should make r fail too.
 //
-// Errors: ErrMismatch, ErrTooLarge, ctx's cause, or that of r or the disk; then
+// Errors: ErrMismatch, ErrTooLarge, lease.ErrFull, ctx's cause, or that of r or the disk; then
 // nothing is kept.
 func (s *Store) Put(ctx context.Context, digest lease.Digest, size int64, r io.Reader) error {
 	err := s.put(ctx, digest, size, r)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w: %w", lease.ErrFull, err)
+	}
 	if err != nil {
-		return fmt.Errorf("put blob %x: %w", digest, err)
+		return fmt.Errorf("put blob %v: %w", digest, err)
 	}
 	return nil
 }
@@ -201,11 +204,11 @@ func (w receiver) Write(p []byte) (int, error) {
 func (s *Store) Open(digest lease.Digest) (r io.ReadSeekCloser, size int64, err error) {
 	f, err := s.open(digest)
 	if err != nil {
-		return nil, 0, fmt.Errorf("open blob %x: %w", digest, err)
+		return nil, 0, fmt.Errorf("open blob %v: %w", digest, err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, 0, fmt.Errorf("open blob %x: %w", digest, errors.Join(err, f.Close()))
+		return nil, 0, fmt.Errorf("open blob %v: %w", digest, errors.Join(err, f.Close()))
 	}
 	return f, info.Size(), nil
 }
@@ -225,7 +228,7 @@ func (s *Store) Has(digest lease.Digest) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for blob %x: %w", digest, err)
+		return false, fmt.Errorf("look for blob %v: %w", digest, err)
 	}
 	return true, nil
 }
@@ -303,7 +306,7 @@ func parse(name string) (digest lease.Digest, ok bool) {
 // and may be put anew.
 func (s *Store) Check(ctx context.Context, digest lease.Digest) error {
 	if err := s.check(ctx, digest); err != nil {
-		return fmt.Errorf("check blob %x: %w", digest, err)
+		return fmt.Errorf("check blob %v: %w", digest, err)
 	}
 	return nil
 }

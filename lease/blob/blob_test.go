@@ -363,3 +363,25 @@ func TestPutOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A full disk is told as such, whichever step met it.
+func TestPutFull(t *testing.T) {
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		for _, at := range []string{"create", "mkdir", "rename"} {
+			b := fmt.Append(nil, full, at) // each in a folder of its own
+			s.disk.before = func(op string, _ ...string) error {
+				if op == at {
+					return &fs.PathError{Op: op, Path: "x", Err: full}
+				}
+				return nil
+			}
+			if err := s.Put(t.Context(), lease.DigestOf(b), int64(len(b)), bytes.NewReader(b)); !errors.Is(err, lease.ErrFull) {
+				t.Errorf("Put, %v at %s: %v, want ErrFull", full, at, err)
+			}
+		}
+	}
+}

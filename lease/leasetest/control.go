@@ -25,6 +25,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"budget", testBudget},
 		{"lapse", testLapse},
 		{"repeated claim", testRepeatedClaim},
+		{"marks", testMark},
 		{"restarted worker", testRestartedWorker},
 		{"twin", testTwin},
 		{"failures", testFailures},

@@ -172,7 +172,7 @@ func (v *verifier) counted() {
 
 func (v *verifier) compare(j *lease.Job, next uint32, c *recount) {
 	id := j.ID.String()
-	plans, err := v.snap.Plans(j.ID)
+	plans, cut, err := v.snap.Plans(j.ID)
 	if err != nil {
 		v.add("row_unreadable", id, "%v", err)
 	}
@@ -181,6 +181,9 @@ func (v *verifier) compare(j *lease.Job, next uint32, c *recount) {
 	}
 	if whole := j.Plans == 0 && !j.Canceled; whole && c.cut != j.Input.Bytes || c.cut > j.Input.Bytes || c.misnumbered {
 		v.add("input_not_covered", id, "its shards hold %d bytes of an input of %d in %d items, or number them otherwise", c.cut, j.Input.Bytes, c.numbered)
+	}
+	if cut != nil && (cut.Offset != c.cut || cut.Items != c.numbered) {
+		v.add("input_not_covered", id, "its shards hold %d bytes and %d items of the input, the mark says %d and %d", c.cut, c.numbered, cut.Offset, cut.Items)
 	}
 	if n := v.snap.Successors(j.ID); n != c.superseded {
 		v.add("successor_disagrees", id, "%d shards are noted to be superseded, %d are", n, c.superseded)

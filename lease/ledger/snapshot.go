@@ -55,8 +55,9 @@ type Snapshot interface {
 	Shards(from lease.ShardID, fn func(s lease.Shard, sum uint64, err error) bool)
 
 	// Plans counts the results of a job whose shards are still being added, and
-	// its input if that is still being cut; err says that a mark cannot be read.
-	Plans(id lease.JobID) (n uint32, err error)
+	// its input if that is still being cut, with how far it is; err says that a
+	// mark cannot be read, or is of another moment.
+	Plans(id lease.JobID) (n uint32, cut *Cut, err error)
 
 	// Pauses calls fn for each pause that is not a job's, with the sum of its row.
 	Pauses(fn func(p lease.Pause, sum uint64, err error) bool)
@@ -79,4 +80,10 @@ type Snapshot interface {
 
 	// HasBlob reports whether a blob is there.
 	HasBlob(d lease.Digest) (bool, error)
+}
+
+// Cut is how far a list input is in shards.
+type Cut struct {
+	Offset int64  // bytes
+	Items  uint32 // lines
 }

@@ -12,6 +12,10 @@
 //
 // A film without sound ends after transcode; that is a result, not a failure.
 //
+// The kinds of lists have no pipeline: a shard's result is a ListResult with a value
+// or an error for each of its lines, and its parameters are the job's. A job of a
+// model may be pinned to its digest; only then is its work reused.
+//
 // Payloads and results are JSON objects of the types below; unknown fields are
 // refused on both ends. Times are milliseconds on the film's time line, paths
 // are relative to a named root, "/"-separated.

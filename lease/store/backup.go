@@ -449,26 +449,11 @@ func (s *Store) restored() (epoch uint32, fenced int, err error) {
 		return nil
 	})
 	for err == nil && len(s.index.leases) > 0 {
-		var ids []lease.ShardID
-		for id := range s.index.leases {
-			if ids = append(ids, id); len(ids) == pageRows {
-				break
-			}
-		}
-		sortShards(ids)
 		err = run(func(t *tx) error {
-			for _, id := range ids {
-				sh, err := t.shard(id)
-				if err == nil {
-					err = t.step(sh, lease.Expire{Fence: sh.Fence})
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
+			n, err := t.endLeases(pageRows)
+			fenced += n
+			return err
 		})
-		fenced += len(ids)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("restore: %w", err)

@@ -21,7 +21,15 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 	if err := c.s.greet(c.actor.ID, x.Hello, x.Max > 0, x.Request); err != nil {
 		return out, err
 	}
+	if err := c.s.heed(ctx, x.Mark); err != nil {
+		return out, err
+	}
 	reports := c.s.check(x.Reports)
+	defer func() {
+		if err == nil {
+			out.Mark = c.s.mark()
+		}
+	}()
 	deadline := c.s.now().Add(min(x.Wait, lease.MaxWait))
 	for {
 		c.s.mu.Lock()

@@ -346,6 +346,26 @@ func decodePlace(id lease.JobID, b []byte) (at place, err error) {
 	return at, nil
 }
 
+// span is how far the shards that a result planned are added.
+type span struct {
+	base uint32 // number of the first
+	next uint32 // how many are there
+}
+
+// encodeSpan writes the mark of a result whose shards are still being added. It
+// sums itself too.
+func encodeSpan(id lease.ShardID, s span) []byte {
+	b := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, s.base), s.next)
+	return binary.BigEndian.AppendUint64(b, sum(shardKey(keyPlan, id), b))
+}
+
+func decodeSpan(id lease.ShardID, b []byte) (span, error) {
+	if len(b) != 16 || binary.BigEndian.Uint64(b[8:]) != sum(shardKey(keyPlan, id), b[:8]) {
+		return span{}, fmt.Errorf("shard %v: the mark of its plan is damaged", id)
+	}
+	return span{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}, nil
+}
+
 func encodeEvent(e *encoder, ev *lease.Event) {
 	// Its length goes in front, once it is known; for most it is one or two bytes.
 	const room = 2

@@ -14,7 +14,7 @@
 //	s job seq             a shard
 //	o job seq             the result of a done shard, when it is not a blob
 //	p job seq             an accepted result whose shards are still being added:
-//	                      number of the first (4 bytes), how many are added (4);
+//	                      number of the first (4 bytes), how many are added (4), and a sum (8);
 //	                      with seq 0 a list job whose input is still being cut:
 //	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)
@@ -84,7 +84,10 @@
 // that verifies and that the next start goes on from.
 //
 // Ids do not come back: the head keeps the newest of the epoch. A restored store,
-// and one that learns that it is the older copy of another, raises its epoch.
+// and one that learns that it is an older copy of itself, raises its epoch and ends
+// its open leases. It learns so from a worker's mark: store id, epoch and sequence
+// of the newest durable event, as this store or a copy told it, with a proof that
+// is keyed with the store's secret.
 //
 // # In memory
 //
@@ -100,6 +103,14 @@
 // # Changing the format
 //
 // Raise rowVersion, add the new fields behind the old ones, read them only from
-// rows of that version on, and write only the new form; raise schemaVersion when
-// older programs must not open the store at all.
+// rows of that version on, and write only the new form.
+//
+// When older programs must not open the store at all, raise schemaVersion, say in
+// migrate.go what the new number stands for, and let migrate do what it takes for a
+// store of each lower number. It runs at the start, before anything is served, as
+// one commit that also writes the new number: a store is of one schema or the
+// other, and a start that failed is repeated. What is too much for one commit must
+// be readable in both forms and be renewed as it is written, as rows are. A store at
+// rest is verified in the newest schema only. Keep a store of the former schema in
+// testdata, and let the test fail its commit in each way.
 package store

@@ -45,8 +45,9 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 	return nil
 }
 
-// Heartbeat implements lease.Control. It writes nothing.
-func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, err error) {
+// Heartbeat implements lease.Control. It writes nothing, but for an older copy of
+// a store.
+func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten, err error) {
 	if err := c.may(lease.WorkerRole); err != nil {
 		return out, err
 	}
@@ -59,6 +60,10 @@ func (c *control) Heartbeat(_ context.Context, b lease.Beat) (out lease.Beaten, 
 	if err := c.s.greet(c.actor.ID, b.Hello, false, 0); err != nil {
 		return out, err
 	}
+	if err := c.s.heed(ctx, b.Mark); err != nil {
+		return out, err
+	}
+	out.Mark = c.s.mark()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	now := c.s.now()

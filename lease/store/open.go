@@ -1,9 +1,7 @@
 package store
 
 import (
-	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -47,11 +45,8 @@ func Open(o Options) (*Store, error) {
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if s.scope.Load().older() {
-		c := &command{done: make(chan error, 1), run: (*tx).adopt}
-		if err := cmp.Or(s.commit(c), <-c.done); err != nil {
-			return nil, fmt.Errorf("open store: %w", err)
-		}
+	if err := s.migrate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil
 }
@@ -83,22 +78,6 @@ func (s *Store) initialise() error {
 	})
 }
 
-// schemaVersion is the store's layout as a whole.
-const schemaVersion = 1
-
-// ErrNewer is returned for a store that a newer version of macbatch wrote.
-var ErrNewer = errors.New("the store was written by a newer version of macbatch")
-
-func checkIdentity(id []byte) error {
-	switch {
-	case len(id) > 0 && id[0] > schemaVersion:
-		return fmt.Errorf("%w: its schema is %d, this one knows %d", ErrNewer, id[0], schemaVersion)
-	case len(id) != 49 || id[0] == 0:
-		return errors.New("the store is damaged: its identity cannot be read")
-	}
-	return nil
-}
-
 // load reads the identity, the head and the rows.
 func (s *Store) load() error {
 	now := s.now()
@@ -111,6 +90,7 @@ func (s *Store) load() error {
 		if err := checkIdentity(id); err != nil {
 			return err
 		}
+		s.schema = id[0]
 		copy(s.id[:], id[1:])
 		s.secret = append([]byte(nil), id[17:]...)
 		h, err := decodeHead(r.Get([]byte{keyHead}))
@@ -137,6 +117,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	s.publish()
 	return s.loadBlobs(now, before)
 }
 

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -145,7 +145,7 @@ func (t *tx) plan(j *jobRow, sh *shardTx, plan lease.Plan) error {
 		return t.addShards(j, plan, base, 0, len(plan))
 	}
 	j.Plans++
-	t.putPlan(sh.ID, base, 0)
+	t.put(shardKey(keyPlan, sh.ID), encodeSpan(sh.ID, span{base, 0}))
 	t.s.paging = append(t.s.paging, &page{job: j.ID, plan: sh.ID, all: plan})
 	return nil
 }
@@ -157,23 +157,18 @@ func adopt(plan lease.Plan, by *lease.Shard) {
 	}
 }
 
-func (t *tx) putPlan(id lease.ShardID, base, next uint32) {
-	t.put(shardKey(keyPlan, id), binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, base), next))
-}
-
 func (t *tx) planPage(p *page, plan lease.Plan) error {
 	j, err := t.job(p.job)
 	if err != nil {
 		return err
 	}
-	b := t.get(shardKey(keyPlan, p.plan))
-	if len(b) != 8 {
-		return fmt.Errorf("plan of shard %v: its mark is damaged", p.plan)
+	at, err := decodeSpan(p.plan, t.get(shardKey(keyPlan, p.plan)))
+	if err != nil || int(at.next) > len(plan) {
+		return t.dropPlan(p, cmp.Or(err, fmt.Errorf("%d shards of %d are added", at.next, len(plan))))
 	}
-	base, next := binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
-	to := min(int(next)+pageRows, len(plan))
+	to := min(int(at.next)+pageRows, len(plan))
 	if j.Canceled {
-		to = int(next)
+		to = int(at.next)
 		for _, sp := range plan[min(to, len(plan)):] {
 			t.gone = append(t.gone, sp.Inputs...)
 		}
@@ -183,13 +178,13 @@ func (t *tx) planPage(p *page, plan lease.Plan) error {
 		return err
 	}
 	adopt(plan, &parent.Shard)
-	if err := t.addShards(j, plan, base, int(next), to); err != nil {
+	if err := t.addShards(j, plan, at.base, int(at.next), to); err != nil {
 		return err
 	}
 	if to == len(plan) || j.Canceled {
 		return t.dropPlan(p, nil)
 	}
-	t.putPlan(p.plan, base, uint32(to))
+	t.put(shardKey(keyPlan, p.plan), encodeSpan(p.plan, span{at.base, uint32(to)}))
 	t.pageNext()
 	return nil
 }

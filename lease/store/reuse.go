@@ -30,6 +30,21 @@ func (t *tx) reuseOf(sh *shardTx) lease.Digest {
 	return lease.ReuseDigest(parts...)
 }
 
+// earlier returns the done shard whose work has the identity key; nil: there is
+// none. The entry nominates, the rows decide: no verifier covers entries, and a
+// wrong one must not hand on the result of other work, or of another project.
+func (t *tx) earlier(key lease.Digest) *shardTx {
+	b := t.get(reuseKey(key))
+	if b == nil {
+		return nil
+	}
+	from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
+	if err != nil || from.State != lease.Done || t.reuseOf(from) != key {
+		return nil
+	}
+	return from
+}
+
 // reuse settles a claimable shard with the result of equal work done earlier.
 func (t *tx) reuse(sh *shardTx) (bool, error) {
 	if sh.State != lease.Ready || sh.Fresh {
@@ -39,12 +54,8 @@ func (t *tx) reuse(sh *shardTx) (bool, error) {
 	if key.IsZero() {
 		return false, nil
 	}
-	b := t.get(reuseKey(key))
-	if b == nil {
-		return false, nil
-	}
-	from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
-	if err != nil || from.State != lease.Done || from.ID == sh.ID {
+	from := t.earlier(key)
+	if from == nil || from.ID == sh.ID {
 		return false, nil
 	}
 	res, err := t.resultOf(&from.Shard)
@@ -89,12 +100,8 @@ func (t *tx) runnable(parent *shardTx, plan lease.Plan) bool {
 			return false
 		}
 		key := lease.ReuseDigest(string(parent.Project), string(sp.Reuse[:]))
-		b := t.get(reuseKey(key))
-		if b == nil {
-			return false
-		}
-		from, err := t.shard(shardOfKey(append([]byte{keyShard}, b...)))
-		if err != nil || from.State != lease.Done {
+		from := t.earlier(key)
+		if from == nil {
 			return false
 		}
 		if _, here := t.s.present[from.Result.Digest]; from.Result.Blob && !here {

@@ -41,16 +41,6 @@ func (c *scope) with(a *actorRow, p *lease.Scope) *scope {
 	return next
 }
 
-// older reports whether the rows are of a store from before they had events.
-func (c *scope) older() bool {
-	for _, a := range c.actors {
-		if a.Events == 0 {
-			return true
-		}
-	}
-	return c.projects[lease.DefaultProject] == nil
-}
-
 // open reports whether a project takes new jobs and grants.
 func (c *scope) open(p lease.Project) bool {
 	row := c.projects[p]

@@ -16,6 +16,7 @@ func (w *world) retry() {
 		case 1:
 			what.Shards = []uint32{n + 1}
 		}
+		added := 0
 		w.jobs[id] = false // also if its outcome is unknown: the store tells
 		for after := uint32(0); ; {
 			out, err := w.ctl().Retry(w.Context(), id, what, after)
@@ -23,9 +24,13 @@ func (w *world) retry() {
 				return
 			}
 			w.count["retry"] += out.Added
+			added += out.Added
 			if after = out.Next; after == 0 {
-				return
+				break
 			}
+		}
+		if added > 0 {
+			return // else the next job has more to do again
 		}
 	}
 }

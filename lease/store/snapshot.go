@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -36,6 +37,9 @@ func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem
 		}
 		if err := checkIdentity(id); err != nil {
 			return err
+		}
+		if id[0] < schemaVersion {
+			return fmt.Errorf("its schema is %d, not %d: %w", id[0], schemaVersion, ErrOlder)
 		}
 		problems, err = ledger.Verify(&snapshot{r: r, blobs: blobs}, limit)
 		return err
@@ -144,14 +148,35 @@ func (s *snapshot) Successors(id lease.JobID) (n int) {
 }
 
 // Plans implements ledger.Snapshot.
-func (s *snapshot) Plans(id lease.JobID) (n uint32, err error) {
+func (s *snapshot) Plans(id lease.JobID) (n uint32, cut *ledger.Cut, err error) {
 	scan(s.r, jobKey(keyPlan, id), func(k, v []byte) bool {
-		if n++; shardOfKey(k).Seq == 0 {
-			_, err = decodePlace(id, v)
+		n++
+		var fault error
+		if by := shardOfKey(k); by.Seq == 0 {
+			var at place
+			at, fault = decodePlace(id, v)
+			cut = &ledger.Cut{Offset: at.offset, Items: at.item}
+		} else {
+			fault = s.span(by, v)
 		}
+		err = cmp.Or(err, fault)
 		return true
 	})
-	return n, err
+	return n, cut, err
+}
+
+// span tells what is wrong with the mark of a plan: it names the last shard that
+// was added, and the next one that was not.
+func (s *snapshot) span(by lease.ShardID, v []byte) error {
+	at, err := decodeSpan(by, v)
+	if err != nil {
+		return err
+	}
+	here := func(seq uint32) bool { return s.r.Get(shardKey(keyShard, lease.ShardID{Job: by.Job, Seq: seq})) != nil }
+	if at.next > 0 && !here(at.base+at.next-1) || here(at.base+at.next) {
+		return fmt.Errorf("shard %v: the mark of its plan says that %d shards from %d on are added", by, at.next, at.base)
+	}
+	return nil
 }
 
 // Pruning implements ledger.Snapshot.
@@ -181,7 +206,7 @@ func (s *snapshot) Actors(fn func(a lease.Identity, sum uint64, err error) bool)
 	scan(s.r, []byte{keyActor}, func(k, v []byte) bool {
 		a, err := decodeActor(lease.ActorID(k[1:]), v)
 		if err == nil && a.Events == 0 {
-			err = errors.New("it is of an older form: start its control plane once")
+			err = errors.New("it has no event")
 		}
 		if err != nil {
 			return fn(lease.Identity{Actor: lease.Actor{ID: lease.ActorID(k[1:])}}, 0, err)

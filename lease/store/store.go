@@ -67,6 +67,7 @@ type Store struct {
 	budget  int64
 	term    time.Duration
 
+	schema byte // of the store as it was loaded
 	id     [16]byte
 	secret []byte    // keys lease tokens
 	hashes sync.Pool // of hash.Hash, keyed with secret
@@ -79,7 +80,8 @@ type Store struct {
 	stopped  chan struct{} // closed when Run returned
 	broken   atomic.Bool   // a commit's outcome is unknown
 
-	scope atomic.Pointer[scope] // replaced by the writer only
+	scope   atomic.Pointer[scope]      // replaced by the writer only
+	durable atomic.Pointer[lease.Mark] // likewise: how far the last commit came
 
 	mu      sync.Mutex // guards what follows
 	index   *index

@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"macbatch/lease"
@@ -66,15 +68,18 @@ func versions(t *testing.T, e kv.Engine) map[byte]int {
 func TestFirstVersion(t *testing.T) {
 	db := unpack(t, firstVersion)
 	blobs := leasetest.NewBlobs()
-	problems, err := store.Check(db, blobs)
-	if err != nil || len(problems) != 1 || problems[0].Subject != "actor admin" {
-		t.Fatalf("verify: %v, %v, want only an actor of the former form", problems, err)
+	if problems, err := store.Check(db, blobs); !errors.Is(err, store.ErrOlder) {
+		t.Fatalf("verify: %v, %v, want ErrOlder", problems, err)
 	}
 	before := versions(t, db)
 	if before[1] < 6 || before[2] > 0 {
 		t.Fatalf("rows by version: %v, want them all of version 1", before)
 	}
 	f := leasetest.Open(t, db, blobs, leasetest.NewClock())
+	f.Check(t)
+	if n := schema(t, db); n != 2 {
+		t.Fatalf("schema %d after the start, want 2: an older version must refuse it", n)
+	}
 	ctl := f.Near()
 	jobs, err := ctl.Jobs(t.Context(), 0, 0)
 	if err != nil || len(jobs) != 3 {
@@ -113,6 +118,92 @@ func TestFirstVersion(t *testing.T) {
 	}
 	if next := leasetest.Submit(t, ctl, leasetest.Params{Items: 1}); next <= canceled.ID {
 		t.Fatalf("job %v after %v", next, canceled.ID)
+	}
+}
+
+func schema(t *testing.T, e kv.Engine) (n byte) {
+	err := e.View(func(r kv.Reader) error {
+		n = r.Get([]byte("m"))[0]
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestMigrationFails: whatever becomes of the commit that brings an older store up
+// to date, the store is of one schema or the other, and the next start goes on.
+func TestMigrationFails(t *testing.T) {
+	first := unpack(t, firstVersion)
+	for name, fault := range map[string]*memkv.Fault{
+		"full": {Err: kv.ErrFull}, "lost": {Err: kv.ErrUnknownOutcome}, "done, unknown": {Err: kv.ErrUnknownOutcome, Applied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, blobs := leasetest.Copy(t, first), leasetest.NewBlobs()
+			before := dump(t, db)
+			db.OnCommit = func(int) *memkv.Fault { return fault }
+			for range 2 {
+				o := store.Options{Engine: db, Blobs: blobs, Planner: leasetest.Planner{}}
+				if _, err := store.Open(o); err == nil && !fault.Applied {
+					t.Fatal("open = nil, want the fault")
+				}
+				db.OnCommit = nil
+				db = db.Reopen()
+				if n := schema(t, db); fault.Applied != (n == 2) {
+					t.Fatalf("schema %d", n)
+				}
+				if !fault.Applied && !slices.EqualFunc(dump(t, db), before, func(a, b record) bool {
+					return bytes.Equal(a.key, b.key) && a.seq == b.seq && bytes.Equal(a.value, b.value)
+				}) {
+					t.Fatal("the store changed")
+				}
+				db.OnCommit = func(int) *memkv.Fault { return fault }
+			}
+			db.OnCommit = nil
+			f := leasetest.Open(t, db, blobs, leasetest.NewClock())
+			f.Check(t)
+			if n := schema(t, db); n != 2 {
+				t.Fatalf("schema %d, want 2", n)
+			}
+			commits := db.Commits()
+			f.Restart(t)
+			if db.Commits() != commits {
+				t.Fatal("a start of a store that is up to date wrote something")
+			}
+		})
+	}
+}
+
+// TestMigratePlans: plans that were under way in the former form go on.
+func TestMigratePlans(t *testing.T) {
+	h := haltable(t)
+	ctl := h.Near()
+	w := leasetest.NewWorker(t, ctl, "w1")
+	id := leasetest.Submit(t, ctl, leasetest.Params{Items: 1, Then: 2000})
+	g := w.Claim(1)[0]
+	h.left.Store(2)
+	w.Report(leasetest.Done(g, "a"))
+	<-h.halted
+	h.Stop(t)
+	h.left.Store(1 << 40)
+	found := 0
+	err := h.Engine.Update(func(w kv.Writer) (err error) {
+		w.Scan([]byte("p"), []byte("q"), func(k, v []byte) bool {
+			found++
+			err = w.Put(bytes.Clone(k), bytes.Clone(v[:8]))
+			return false
+		})
+		return errors.Join(err, w.Put([]byte("m"), append([]byte{1}, w.Get([]byte("m"))[1:]...)))
+	})
+	if err != nil || found != 1 {
+		t.Fatalf("%d marks, %v", found, err)
+	}
+	h.Restart(t)
+	for leasetest.JobOf(t, ctl, id).Plans > 0 {
+	}
+	if j := leasetest.JobOf(t, ctl, id); j.Canceled || j.Shards.Open() != 2001 {
+		t.Fatalf("job %+v, want all shards of the plan", j)
 	}
 }
 

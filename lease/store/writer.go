@@ -183,6 +183,7 @@ func (s *Store) commit(first *command) error {
 		}
 	case err == nil:
 		s.head = g.head
+		s.publish()
 		defer s.grew()
 	}
 	if err != nil {

@@ -38,6 +38,7 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 	list(&e, x.Offer.Kinds, func(k lease.Kind) { e.text(string(k)) })
 	list(&e, x.Offer.Roots, e.text)
 	list(&e, x.Offer.Models, e.text)
+	e.mark(x.Mark)
 	e.uint(x.Request)
 	list(&e, x.Reports, e.report)
 	list(&e, x.Releases, func(g lease.Give) {
@@ -57,6 +58,26 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 		return nil, fmt.Errorf("write exchange: %s: %w", e.fault, lease.ErrInvalid)
 	}
 	return e.b, nil
+}
+
+func (e *writer) mark(m lease.Mark) {
+	e.bool(m != lease.Mark{})
+	if m != (lease.Mark{}) {
+		e.text(string(m.Store))
+		e.uint(uint64(m.Epoch))
+		e.uint(m.Seq)
+		e.text(m.Proof)
+	}
+}
+
+func (d *parser) mark() (m lease.Mark) {
+	if d.bool() {
+		m = lease.Mark{Store: lease.StoreID(d.text()), Epoch: d.uint32(), Seq: d.uint(), Proof: d.text()}
+		if m == (lease.Mark{}) {
+			d.fail("an empty mark")
+		}
+	}
+	return m
 }
 
 func (e *writer) report(r lease.Report) {
@@ -80,6 +101,7 @@ func ReadExchange(r io.Reader, limit int64, x *lease.Exchange) error {
 		x.Offer.Kinds = many(d, 1, func() lease.Kind { return lease.Kind(d.text()) })
 		x.Offer.Roots = many(d, 1, d.text)
 		x.Offer.Models = many(d, 1, d.text)
+		x.Mark = d.mark()
 		x.Request = d.uint()
 		x.Reports = many(d, 50, d.report)
 		x.Releases = many(d, 12, func() lease.Give {
@@ -134,6 +156,7 @@ func AppendExchanged(b []byte, y *lease.Exchanged) []byte {
 	})
 	list(&e, y.Grants, e.grant)
 	e.bool(y.More)
+	e.mark(y.Mark)
 	return e.b
 }
 
@@ -178,7 +201,7 @@ func ReadExchanged(r io.Reader, limit int64, y *lease.Exchanged) error {
 			}
 		})
 		y.Grants = many(d, 16, d.grant)
-		y.More = d.bool()
+		y.More, y.Mark = d.bool(), d.mark()
 	})
 }
 

@@ -36,6 +36,7 @@ type key struct {
 // task is a lease from its grant until its outcome is in the spool or given back.
 type task struct {
 	grant  lease.Grant
+	store  lease.StoreID // that granted it
 	dir    string
 	ctx    context.Context // of the executor; its cause tells why it ended
 	cancel context.CancelCauseFunc
@@ -184,13 +185,13 @@ func (a *Agent) fail(t *task, class lease.FailureClass, reason string) {
 // report puts a report into the spool. A full disk is waited out: the work is
 // done, and the lease is kept meanwhile.
 func (a *Agent) report(t *task, r lease.Report, files []string) {
-	body, err := json.Marshal(r)
+	b, err := json.Marshal(body{r, t.store})
 	if err != nil { // only by a bug here: what comes from outside was checked
 		a.give(t, "encode report: "+err.Error(), restRelease)
 		return
 	}
 	a.untilRoom(t, func() error {
-		e, err := a.cfg.Spool.Add(r.Shard.String(), uint64(r.Fence), a.wall(), body, files)
+		e, err := a.cfg.Spool.Add(r.Shard.String(), uint64(r.Fence), a.wall(), b, files)
 		if err != nil {
 			return err
 		}

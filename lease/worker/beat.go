@@ -108,6 +108,8 @@ func (a *Agent) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.seen.heard(ans.Mark)
+	a.keepMarks()
 	lost := map[lease.ShardID]bool{}
 	for _, s := range ans.Lost {
 		lost[s] = true
@@ -115,7 +117,12 @@ func (a *Agent) beat(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range sent { // one granted meanwhile was not asked about
-		if lost[t.grant.Shard] {
+		foreign := t.store.Foreign(ans.Mark.Store)
+		if foreign && t.phase == lease.Running { // it knows nothing of it: the work goes on, for the store that granted it
+			a.log.Warn("another store answers: the lease is kept", t.attrs(), "granted", t.store, "answered", ans.Mark.Store)
+			continue
+		}
+		if lost[t.grant.Shard] || foreign {
 			a.log.Warn("lease lost", t.attrs())
 			t.cancel(ErrLeaseLost)
 		} else {
@@ -128,6 +135,13 @@ func (a *Agent) beat(ctx context.Context) error {
 	}
 	a.answered()
 	return nil
+}
+
+// keepMarks saves how far stores were seen to be. It can't be helped when it fails.
+func (a *Agent) keepMarks() {
+	if err := a.seen.save(); err != nil {
+		a.log.Warn("marks not kept", "err", err)
+	}
 }
 
 // watch compares the clocks.

@@ -40,7 +40,14 @@ type letter struct {
 type parcel struct {
 	*letter
 	report lease.Report
+	store  lease.StoreID
 	blobs  []spool.Blob
+}
+
+// body is an entry's.
+type body struct {
+	lease.Report
+	Store lease.StoreID `json:"store,omitempty"` // that granted the lease
 }
 
 // courier delivers the reports in a spool. Its methods may be called from
@@ -239,8 +246,9 @@ func (c *courier) read(l *letter) (parcel, bool) {
 		l.after = c.mono() + parkDenied
 		return parcel{}, false
 	}
-	var r lease.Report
-	err = json.Unmarshal(e.Body, &r)
+	var b body
+	err = json.Unmarshal(e.Body, &b)
+	r := b.Report
 	if err == nil && (r.Shard.String() != e.Shard || uint64(r.Fence) != e.Fence) {
 		err = fmt.Errorf("it tells of %v under %v: %w", r.Shard, r.Fence, lease.ErrMalformed)
 	}
@@ -250,7 +258,7 @@ func (c *courier) read(l *letter) (parcel, bool) {
 		return parcel{}, false
 	}
 	l.key = key{r.Shard, r.Fence}
-	return parcel{l, r, e.Blobs}, true
+	return parcel{l, r, b.Store, e.Blobs}, true
 }
 
 // toUpload reports whether blobs of p have to go first. The caller holds c.mu.

@@ -14,6 +14,7 @@ import (
 type Tally struct {
 	Accepted, Duplicate, Conflict, Stale, Invalid, Denied int
 
+	Foreign int // not believed: another store granted the lease
 	Damaged int // entries that could not be read and were put aside
 	Left    int // entries still in the spool
 }
@@ -65,7 +66,7 @@ func (c *courier) deliver(ctx context.Context) error {
 		ans, err := c.ctl.Exchange(ctx, x)
 		switch {
 		case err == nil:
-			c.settle(batch, ans.Verdicts)
+			c.settle(batch, ans.Verdicts, ans.Mark.Store)
 		case refused(err):
 			c.refused(batch, err)
 			err = nil

@@ -27,6 +27,11 @@
 //	conflict, invalid             moved to rejected/, with the reason
 //	need_blobs                    stays; the missing blobs are uploaded, then it is sent again
 //	denied, or refused unread     stays; sent again after ten minutes
+//	any, by another store         stays; likewise
+//
+// The body also names the store that granted the lease: a control plane that was
+// set up anew, or an address that leads elsewhere now, settles nothing of it. Work
+// that runs goes on then, and what did not begin is dropped.
 //
 // Entries of a former run, and of other workers whose spool was copied here, are
 // treated alike. One process delivers a spool at a time (spool.Lock).
@@ -36,6 +41,12 @@
 // Deadlines are the control plane's to judge. The Agent compares its wall clock
 // with its monotonic one: when they part by more than five seconds the machine
 // slept, and nothing is started, claimed or sent before a heartbeat was answered.
+//
+// # Marks
+//
+// Each answer tells how far the store has come; the Agent shows the highest of it
+// in its next requests, so that a store that was rolled back learns of it.
+// Config.Marks keeps them, as a list in JSON, the store last heard of at the end.
 //
 // # Folders
 //

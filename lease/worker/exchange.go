@@ -55,10 +55,11 @@ func (a *Agent) exchanges(life context.Context) error {
 				a.log.Info("the control plane answers again")
 			}
 			fails, more = 0, ans.More
-			a.mail.settle(t.batch, ans.Verdicts)
+			a.seen.heard(ans.Mark)
+			a.mail.settle(t.batch, ans.Verdicts, ans.Mark.Store)
 			a.given(t.x.Releases)
 			if t.x.Request != 0 {
-				a.take(ans.Grants, open.since)
+				a.take(ans.Grants, open.since, ans.Mark.Store)
 				open = claim{}
 			}
 		case life.Err() != nil:
@@ -209,8 +210,8 @@ func (a *Agent) idle(ctx context.Context, until time.Duration) {
 	}
 }
 
-// take begins the work of new grants. Their leases count from since.
-func (a *Agent) take(grants []lease.Grant, since time.Time) {
+// take begins the work of new grants of a store. Their leases count from since.
+func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 	for _, g := range grants {
 		if g.Term <= 0 {
 			g.Term = lease.Term
@@ -244,7 +245,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time) {
 			refusal, delay = "no free slot", tick
 		}
 		if refusal == "" {
-			t := &task{grant: g, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since}
+			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since}
 			t.ctx, t.cancel = context.WithCancelCause(context.Background())
 			a.tasks[k] = t
 			a.running.Add(1) // not while draining, so never after the wait began

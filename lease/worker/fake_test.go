@@ -31,6 +31,7 @@ type fake struct {
 	term   time.Duration
 	list   map[lease.ShardID]*lease.Lines // of list shards
 
+	mark    lease.Mark // told with each answer
 	down    bool
 	refuse  func(lease.Exchange) error                  // before anything is done
 	answer  func(lease.Exchange, lease.Exchanged) error // after all is done: a lost reply
@@ -157,6 +158,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (ans lease.Exchan
 	for _, r := range x.Reports {
 		ans.Verdicts = append(ans.Verdicts, f.judge(r))
 	}
+	ans.Mark = f.mark
 	for _, g := range x.Releases {
 		if s := f.shards[g.Shard]; s != nil {
 			_ = f.step(s, lease.Release{Fence: g.Fence, Reason: g.Reason, Delay: g.Delay}) // late ones change nothing
@@ -294,7 +296,7 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 		time.Sleep(d) //nolint:forbidigo // in a bubble
 		f.mu.Lock()
 	}
-	var ans lease.Beaten
+	ans := lease.Beaten{Mark: f.mark}
 	for _, l := range b.Leases {
 		if s := f.shards[l.Shard]; s != nil && s.State == lease.Leased && s.Fence == l.Fence {
 			s.Deadline = time.Now().Add(f.term)

@@ -10,18 +10,36 @@ import (
 	"macbatch/lease"
 )
 
-// settle does to each letter of a batch what its verdict says.
-func (c *courier) settle(batch []parcel, verdicts []lease.Judgement) {
+// settle does to each letter of a batch what its verdict says. The verdict of
+// another store than granted the lease is worth nothing: its letter stays.
+func (c *courier) settle(batch []parcel, verdicts []lease.Judgement, by lease.StoreID) {
 	c.mu.Lock()
 	c.alone = max(c.alone-len(batch), 0)
 	c.mu.Unlock()
 	for i, p := range batch {
+		if p.store.Foreign(by) {
+			c.keep(p, by)
+			continue
+		}
 		var j lease.Judgement
 		if i < len(verdicts) && verdicts[i].Shard == p.report.Shard && verdicts[i].Fence == p.report.Fence {
 			j = verdicts[i]
 		}
 		c.judge(p, j)
 	}
+}
+
+func (c *courier) keep(p parcel, by lease.StoreID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tally.Foreign++
+	c.log.Error("another store answers: the report is kept for the one that granted its lease",
+		"entry", p.name, "granted", p.store, "answered", by)
+	p.after = c.mono() + parkDenied
+	for _, d := range p.report.Blobs { // what is there is not here
+		delete(c.up, d)
+	}
+	p.pending = len(p.blobs) > 0
 }
 
 func (c *courier) judge(p parcel, j lease.Judgement) {

@@ -32,6 +32,7 @@ type Config struct {
 	Control lease.Control
 	Spool   *spool.Spool
 	Dir     string // work folder
+	Marks   string // file that remembers how far each store was seen to be; empty: forgotten at the end
 
 	Executors map[lease.Kind]Executor
 	Parallel  int                // shards at once, of all kinds together; 0 is 1
@@ -66,6 +67,7 @@ type Agent struct {
 	cfg  Config
 	log  *slog.Logger
 	mail *courier
+	seen *marks
 	born time.Time
 
 	wake    chan struct{} // something to tell or to claim for
@@ -132,6 +134,10 @@ func New(c Config) (*Agent, error) {
 		tasks: map[key]*task{}, withdrawn: map[lease.Need]withdrawal{},
 	}
 	a.mail = newCourier(c.Control, c.Spool, c.Log, a.mono)
+	var err error
+	if a.seen, err = openMarks(c.Marks); err != nil {
+		a.log.Warn("beginning without marks", "err", err)
+	}
 	return a, nil
 }
 
@@ -164,6 +170,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	err := a.exchanges(life)
 	end(err)
 	loops.Wait()
+	a.keepMarks()
 	if cause := context.Cause(life); fatal(cause) {
 		return fmt.Errorf("worker %q: %w", a.cfg.ID, cause)
 	}
@@ -245,7 +252,7 @@ func (a *Agent) Running() []RunningTask {
 func (a *Agent) hello() lease.Hello {
 	return lease.Hello{
 		Worker: a.cfg.ID, Incarnation: a.cfg.Incarnation, Host: a.cfg.Host, Machine: a.cfg.Machine,
-		Version: a.cfg.Version, Offer: a.offered(),
+		Version: a.cfg.Version, Offer: a.offered(), Mark: a.seen.shown(),
 	}
 }
 

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 	"unicode"
@@ -48,6 +49,14 @@ func (e *Error) Unwrap() []error {
 		return []error{e.Kind}
 	}
 	return []error{e.Kind, e.cause}
+}
+
+// Unknown reports whether the request may have been answered, and paid for, though
+// no answer came: it was sent.
+func (e *Error) Unknown() bool {
+	var op *net.OpError
+	dialing := errors.As(e.cause, &op) && op.Op == "dial"
+	return e.Status == 0 && !dialing && (errors.Is(e.Kind, ErrUnavailable) || errors.Is(e.Kind, ErrStalled))
 }
 
 // Errorf makes an Error of a kind.

@@ -265,7 +265,10 @@ func TestRefusals(t *testing.T) {
 				w.WriteHeader(c.code)
 				say(w, "%s", c.body)
 			})
-			_, err := open(t, Options{URL: s.URL, Key: "k3y", Paid: paid}).Transcribe(t.Context(), request(t, 5000))
+			e := open(t, Options{URL: s.URL, Key: "k3y", Paid: paid})
+			body := e.blank("en")
+			body.from = strings.NewReader("")
+			_, err := e.ask(t.Context(), body, 5000, nil, false)
 			want := c.free
 			if paid {
 				want = c.paid

@@ -68,7 +68,7 @@ func (db *DB) Peek(fn func(kv.Reader) error) error {
 		return closed(err)
 	}
 	defer func() { _ = tx.Rollback() }() // of a read: it can't fail
-	return fn(newReader(tx))
+	return guard(func() error { return fn(newReader(tx)) })
 }
 
 func (db *DB) view(fn func(tx *bbolt.Tx) error) error {
@@ -79,7 +79,7 @@ func (db *DB) view(fn func(tx *bbolt.Tx) error) error {
 		}
 		if uint64(tx.ID()) <= db.acked.Load() {
 			defer func() { _ = tx.Rollback() }() // of a read: it can't fail
-			return fn(tx)
+			return guard(func() error { return fn(tx) })
 		}
 		// bbolt shows a commit before it is synced. Nobody may act on one that a
 		// power loss can still undo, or that turns out to have failed.
@@ -117,25 +117,32 @@ func (db *DB) Update(fn func(kv.Writer) error) error {
 	ended := false
 	defer func() {
 		if !ended { // fn panicked
-			_ = tx.Rollback()
+			rollback(tx)
 		}
 	}()
-	w := &writer{reader: newReader(tx)}
-	w.records.FillPercent, w.pairs.FillPercent = logFill, mapFill
-	w.last = w.records.Sequence()
-	err = fn(w)
-	if err == nil && w.wrote && w.last != w.records.Sequence() {
-		err = w.records.SetSequence(w.last)
-	}
+	var w *writer
+	err = guard(func() error {
+		w = newWriter(tx)
+		if err := fn(w); err != nil || !w.wrote || w.last == w.records.Sequence() {
+			return err
+		}
+		return w.records.SetSequence(w.last)
+	})
 	ended = true
 	if err != nil {
-		_ = tx.Rollback() // of what only memory holds: it can't fail
+		rollback(tx)
 		return err
 	}
 	if !w.wrote {
 		return tx.Rollback()
 	}
 	return db.commit(tx)
+}
+
+// rollback forgets what only memory holds: it fails on a damaged page at most,
+// which is known by then.
+func rollback(tx *bbolt.Tx) {
+	_ = guard(func() error { defer found(); return tx.Rollback() })
 }
 
 // commit ends tx. What a failure means is read from the file: bbolt's own answer
@@ -147,7 +154,10 @@ func (db *DB) commit(tx *bbolt.Tx) error {
 	}
 	number := uint64(tx.ID())
 	time.Sleep(db.opts.SyncDelay) // of the pages
-	err := end(tx)
+	err := guard(func() error { defer found(); return end(tx) })
+	if errors.Is(err, ErrDamaged) {
+		rollback(tx) // or its locks are held for ever
+	}
 	time.Sleep(db.opts.SyncDelay) // of the page that makes them count
 	if err == nil {
 		db.acked.Store(number)

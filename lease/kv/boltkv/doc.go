@@ -19,6 +19,12 @@
 // refused with ErrNewer, anything else that is no whole store with ErrNotStore:
 // Open repairs nothing and never initialises an existing file.
 //
+// # Damage
+//
+// bbolt trusts its pages. What comes of a damaged one, a panic or a fault, ends as
+// ErrDamaged. Check reads each page without bbolt, and finds damage that bbolt would
+// not meet before it writes: a page that is listed as free and in use.
+//
 // # Durability
 //
 // A commit is two syncs, data then meta page; a new file is published by rename

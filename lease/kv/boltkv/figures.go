@@ -1,14 +1,11 @@
 package boltkv
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"go.etcd.io/bbolt"
-
-	"macbatch/lease/kv"
 )
 
 // Stats are figures of a store.
@@ -59,29 +56,4 @@ func (db *DB) Backup(w io.Writer) (n int64, err error) {
 		return n, fmt.Errorf("back up store: %w", err)
 	}
 	return n, nil
-}
-
-// Check reads the whole file and returns an error that lists what is wrong with
-// its structure. On a store open for writing, writers wait meanwhile.
-func (db *DB) Check() error {
-	db.write.Lock()
-	defer db.write.Unlock()
-	if db.broken.Load() {
-		return kv.ErrUnknownOutcome
-	}
-	tx, err := db.bolt.Begin(!db.opts.ReadOnly)
-	if err != nil {
-		return closed(err)
-	}
-	var errs []error
-	for err := range tx.Check() {
-		if len(errs) < 20 {
-			errs = append(errs, err)
-		}
-	}
-	errs = append(errs, tx.Rollback())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("check store %q: %w", db.path, err)
-	}
-	return nil
 }

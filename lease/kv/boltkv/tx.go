@@ -25,6 +25,7 @@ type place struct {
 }
 
 func newReader(tx *bbolt.Tx) reader {
+	defer found()
 	pairs := tx.Bucket(mapBucket)
 	return reader{pairs, tx.Bucket(logBucket), &place{Cursor: pairs.Cursor()}}
 }
@@ -34,11 +35,11 @@ func (r reader) Get(key []byte) []byte { return r.at.get(key) }
 func (p *place) get(key []byte) []byte {
 	if n := len(key) - 1; n >= 0 && len(p.key) > n && bytes.Equal(p.key[:n], key[:n]) {
 		var value []byte
-		if p.key, value = p.Next(); p.key != nil && bytes.Equal(p.key, key) {
+		if p.key, value = next(p.Cursor); p.key != nil && bytes.Equal(p.key, key) {
 			return value
 		}
 	}
-	k, value := p.Seek(key)
+	k, value := seek(p.Cursor, key)
 	if p.key = k; k == nil || !bytes.Equal(k, key) {
 		return nil
 	}
@@ -47,7 +48,7 @@ func (p *place) get(key []byte) []byte {
 
 func (r reader) Scan(from, to []byte, fn func(key, value []byte) bool) {
 	c := r.pairs.Cursor()
-	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+	for k, v := seek(c, from); k != nil; k, v = next(c) {
 		if to != nil && string(k) >= string(to) || !fn(k, v) {
 			return
 		}
@@ -56,8 +57,8 @@ func (r reader) Scan(from, to []byte, fn func(key, value []byte) bool) {
 
 func (r reader) Log(from uint64, fn func(seq uint64, record []byte) bool) {
 	c := r.records.Cursor()
-	for k, v := c.Seek(logKey(from)); k != nil; k, v = c.Next() {
-		if !fn(binary.BigEndian.Uint64(k), v) {
+	for k, v := seek(c, logKey(from)); k != nil; k, v = next(c) {
+		if !fn(seqOf(k), v) {
 			return
 		}
 	}
@@ -65,14 +66,14 @@ func (r reader) Log(from uint64, fn func(seq uint64, record []byte) bool) {
 
 func (r reader) LogBack(from uint64, fn func(seq uint64, record []byte) bool) {
 	c := r.records.Cursor()
-	k, v := c.Seek(logKey(from))
+	k, v := seek(c, logKey(from))
 	if k == nil {
-		k, v = c.Last()
-	} else if binary.BigEndian.Uint64(k) > from {
-		k, v = c.Prev()
+		k, v = last(c)
+	} else if seqOf(k) > from {
+		k, v = prev(c)
 	}
-	for ; k != nil; k, v = c.Prev() {
-		if !fn(binary.BigEndian.Uint64(k), v) {
+	for ; k != nil; k, v = prev(c) {
+		if !fn(seqOf(k), v) {
 			return
 		}
 	}
@@ -80,10 +81,24 @@ func (r reader) LogBack(from uint64, fn func(seq uint64, record []byte) bool) {
 
 func logKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
+func seqOf(key []byte) uint64 {
+	if len(key) != 8 {
+		panic(damage{fmt.Sprintf("a key of %d bytes in the log", len(key))})
+	}
+	return binary.BigEndian.Uint64(key)
+}
+
 type writer struct {
 	reader
 	last  uint64 // the highest sequence ever appended
 	wrote bool
+}
+
+func newWriter(tx *bbolt.Tx) *writer {
+	w := &writer{reader: newReader(tx)}
+	w.records.FillPercent, w.pairs.FillPercent = logFill, mapFill
+	w.last = w.records.Sequence()
+	return w
 }
 
 // set stores a pair. bbolt would tell a nil value from an empty one until the
@@ -93,6 +108,7 @@ func (w *writer) set(b *bbolt.Bucket, key, value []byte) error {
 		value = []byte{}
 	}
 	w.wrote, w.at.key = true, nil
+	defer found()
 	return b.Put(key, value)
 }
 
@@ -115,6 +131,7 @@ func (w *writer) Delete(key []byte) error {
 		return err
 	}
 	w.wrote, w.at.key = true, nil
+	defer found()
 	return w.pairs.Delete(key)
 }
 
@@ -136,6 +153,7 @@ func (w *writer) Trim(before uint64) error {
 		seqs = append(seqs, seq)
 		return true
 	})
+	defer found()
 	for _, seq := range seqs {
 		w.wrote = true
 		if err := w.records.Delete(logKey(seq)); err != nil {

@@ -94,6 +94,10 @@ func (a *asker) ask(ctx context.Context, alone bool, request func(ctx context.Co
 			continue
 		case errors.Is(err, model.ErrNoModel), errors.Is(err, model.ErrDenied):
 			return &worker.Released{Reason: fmt.Sprintf("runtime %s: %v", a.Tier, err), Withdraw: a.need}
+		case a.Paid && told != nil && told.Unknown():
+			return &worker.Failure{
+				Class: lease.Permanent, Reason: fmt.Sprintf("runtime %s: unknown outcome: %v", a.Tier, err), Final: true,
+			}
 		case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrStalled):
 			if err := a.broken(ctx, err); err != nil {
 				return err

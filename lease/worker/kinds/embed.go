@@ -110,8 +110,13 @@ func (a *asker) embedArray(ctx context.Context, dimensions int, texts []text, ve
 		return nil
 	case codeOf(err) == "":
 		return err
-	case len(texts) == 1:
-		return a.shard.answer(texts[0].item, nil, err)
+	case len(texts) == 1, a.Paid && !model.Permanent(err): // what was answered is paid, usable or not
+		for _, t := range texts {
+			if err := a.shard.answer(t.item, nil, err); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	half := len(texts) / 2
 	if err := a.embedArray(ctx, dimensions, texts[:half], vectors); err != nil {

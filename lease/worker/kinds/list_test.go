@@ -293,8 +293,18 @@ func TestPaidServer(t *testing.T) {
 	if _, err := work(t, tools, pipeline.Embed, `{"model":"m","tier":"cloud"}`, texts("a")...); err == nil || s.calls != 1 {
 		t.Errorf("= %v, after %d paid calls, want one", err, s.calls)
 	}
+	s.embed = func([]string) ([][]float32, error) { return nil, &model.Error{Kind: model.ErrUnavailable} }
+	_, err := work(t, tools, pipeline.Embed, `{"model":"m","tier":"cloud"}`, texts("a", "b", "c")...)
+	if f, ok := errors.AsType[*worker.Failure](err); !ok || f.Class != lease.Permanent || !f.Final || !strings.Contains(f.Reason, "unknown outcome") || s.calls != 2 {
+		t.Errorf("a connection that broke = %v, after %d paid calls, want one more", err, s.calls)
+	}
+	s.embed, s.calls = func([]string) ([][]float32, error) { return nil, model.Errorf(model.ErrBadAnswer, "x") }, 1
+	if _, err := work(t, tools, pipeline.Embed, `{"model":"m","tier":"cloud"}`, texts("a", "b", "c")...); err == nil || s.calls != 2 {
+		t.Errorf("a useless answer = %v, after %d paid calls, want one more", err, s.calls)
+	}
+	s.calls = 1
 	lost := errors.New("lost")
-	_, err := tools.Executors()[pipeline.Embed].Execute(t.Context(), worker.Task{
+	_, err = tools.Executors()[pipeline.Embed].Execute(t.Context(), worker.Task{
 		Grant: lease.Grant{Kind: pipeline.Embed, Payload: []byte(`{"model":"m","tier":"cloud"}`), Lines: &lease.Lines{Items: 1}},
 		Lines: func(context.Context) ([][]byte, error) { return [][]byte{[]byte(texts("a")[0])}, nil },
 		Sure:  func(context.Context) error { return lost },

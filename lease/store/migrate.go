@@ -1,0 +1,76 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// schemaVersion is the store's layout as a whole.
+//
+//	1  rows of version 1; actors without a history, projects without rows
+//	2  rows of version 2 beside them, pauses, list inputs, checkpoints; actors and
+//	   projects have rows with events; marks of plans have sums
+const schemaVersion = 2
+
+// Errors of opening a store.
+var (
+	// ErrNewer is returned for a store that a newer version of macbatch wrote.
+	ErrNewer = errors.New("the store was written by a newer version of macbatch")
+
+	// ErrOlder is returned when a store at rest is of an older schema than can be verified.
+	ErrOlder = errors.New("the store was written by an older version of macbatch: start its control plane once with this one, then verify")
+)
+
+func checkIdentity(id []byte) error {
+	switch {
+	case len(id) > 0 && id[0] > schemaVersion:
+		return fmt.Errorf("%w: its schema is %d, this one knows %d", ErrNewer, id[0], schemaVersion)
+	case len(id) != 49 || id[0] == 0:
+		return errors.New("the store is damaged: its identity cannot be read")
+	}
+	return nil
+}
+
+// migrate brings a store of an older schema to this one, before anything is
+// served. All of it is one commit, the new schema number in it: when that fails
+// the store is as it was, and the next start begins again.
+func (s *Store) migrate() error {
+	if s.schema == schemaVersion {
+		return nil
+	}
+	c := &command{done: make(chan error, 1), run: func(t *tx) error {
+		if t.s.schema < 2 {
+			if err := t.adopt(); err != nil {
+				return err
+			}
+			t.sumPlans()
+		}
+		t.put([]byte{keyStore}, t.s.identity())
+		return nil
+	}}
+	if err := cmp.Or(s.commit(c), <-c.done); err != nil {
+		return fmt.Errorf("bring schema %d to %d: %w", s.schema, schemaVersion, err)
+	}
+	s.log.Info("the store was brought up to date; older versions of macbatch refuse it now", "from", s.schema, "to", schemaVersion)
+	s.schema = schemaVersion
+	return nil
+}
+
+// sumPlans gives the marks of plans the sum that they did not have.
+func (t *tx) sumPlans() {
+	scan(t.g.w, []byte{keyPlan}, func(k, v []byte) bool {
+		if id := shardOfKey(k); id.Seq != 0 && len(v) == 8 {
+			t.put(bytes.Clone(k), encodeSpan(id, span{binary.BigEndian.Uint32(v), binary.BigEndian.Uint32(v[4:])}))
+		}
+		return true
+	})
+}
+
+// identity is the row of the store itself, in this version's form.
+func (s *Store) identity() []byte {
+	row := append([]byte{schemaVersion}, s.id[:]...)
+	return append(row, s.secret...)
+}
