@@ -51,6 +51,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"clock steps", testClockSteps},
 		{"stall", testStall},
 		{"release", testRelease},
+		{"old heartbeat", testOldBeat},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
 		{"prune", testPrune},
@@ -569,6 +570,26 @@ func testRelease(t *testing.T, ctl lease.Control, f *Fixture) {
 	g := w.Claim(1)
 	wantVerdict(t, "result", w.Report(Done(g[0], "x")), lease.Accepted)
 	wantState(t, ctl, id, lease.JobDone)
+}
+
+// testOldBeat: a heartbeat under a fence that is over renews nothing, though the
+// same worker holds the shard again.
+func testOldBeat(t *testing.T, ctl lease.Control, f *Fixture) {
+	Submit(t, ctl, Params{Items: 1})
+	w := NewWorker(t, ctl, "w1")
+	old := w.Claim(1)[0]
+	w.Exchange(lease.Exchange{Releases: []lease.Give{{Shard: old.Shard, Fence: old.Fence, Reason: "low disk"}}})
+	now := w.Claim(1)
+	wantGrants(t, "claim again", now, 1)
+	for range lease.Term / (10 * time.Second) {
+		f.Clock.Advance(10 * time.Second)
+		w.Exchange(lease.Exchange{}) // the control plane is awake
+		if lost := w.Beat(lease.Running, old); len(lost) != 1 || lost[0] != old.Shard {
+			t.Fatalf("heartbeat under fence %v loses %v, the shard is held under %v", old.Fence, lost, now[0].Fence)
+		}
+	}
+	f.Clock.Advance(time.Second)
+	wantGrants(t, "claim by another", NewWorker(t, ctl, "w2").Claim(1), 1)
 }
 
 func testErrors(t *testing.T, ctl lease.Control, _ *Fixture) {
