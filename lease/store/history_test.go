@@ -122,7 +122,7 @@ func (c *crowd) open() {
 	c.db.OnCommit = func(n int) *memkv.Fault {
 		switch {
 		case n < 100: // opening, and the jobs
-		case rand.IntN(150) == 0:
+		case rand.IntN(40) == 0:
 			return &memkv.Fault{Err: kv.ErrUnknownOutcome, Applied: rand.IntN(2) == 0}
 		}
 		return nil
