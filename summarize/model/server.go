@@ -27,6 +27,28 @@ const (
 	maxProblem  = 64 << 10  // bytes of one that tells an error
 )
 
+// JSON sends body (nil: a GET) as one JSON value and reads the answer's into into. A
+// server may know more fields than we do. refuse is Do's.
+func (s *Server) JSON(ctx context.Context, path string, body, into any, refuse func(status int, text string) error) error {
+	var b []byte
+	if body != nil {
+		var err error
+		if b, err = json.Marshal(body); err != nil {
+			return Errorf(ErrRefused, "%v", err)
+		}
+	}
+	return s.Do(ctx, path, b, func(in io.Reader) error {
+		answer, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(answer, into); err != nil {
+			return Errorf(ErrBadAnswer, "%v", err)
+		}
+		return nil
+	}, refuse)
+}
+
 // Do sends one request and hands the body of a 2xx answer to read. A nil body is
 // a GET. When nothing arrives for s.Wait the request is given up with ErrStalled.
 // Other answers become what refuse makes of status and text (nil: by status).

@@ -33,7 +33,7 @@ func (r *Runtime) Models(ctx context.Context) ([]model.Model, error) {
 			Digest string `json:"digest"`
 		} `json:"models"`
 	}
-	if err := r.get(ctx, "/api/tags", &tags); err != nil {
+	if err := r.server.JSON(ctx, "/api/tags", nil, &tags, kind); err != nil {
 		return nil, err
 	}
 	list := make([]model.Model, len(tags.Models))
@@ -53,9 +53,9 @@ func (r *Runtime) Embed(ctx context.Context, q model.EmbedRequest) (model.Embedd
 		Tokens     int             `json:"prompt_eval_count"`
 		Error      json.RawMessage `json:"error"`
 	}
-	err := r.post(ctx, "/api/embed", map[string]any{
+	err := r.server.JSON(ctx, "/api/embed", map[string]any{
 		"model": q.Model, "input": q.Input, "truncate": false, "dimensions": q.Dimensions,
-	}, &a)
+	}, &a, kind)
 	if missing(err) && q.Dimensions == 0 {
 		return r.embedEach(ctx, q)
 	}
@@ -82,7 +82,7 @@ func (r *Runtime) embedEach(ctx context.Context, q model.EmbedRequest) (model.Em
 		if len(text) > oldContext {
 			return out, model.Errorf(model.ErrOverflow, "%d bytes, and this server is too old to say whether they fit", len(text))
 		}
-		if err := r.post(ctx, "/api/embeddings", map[string]any{"model": q.Model, "prompt": text}, &a); err != nil {
+		if err := r.server.JSON(ctx, "/api/embeddings", map[string]any{"model": q.Model, "prompt": text}, &a, kind); err != nil {
 			return out, err
 		}
 		out.Vectors = append(out.Vectors, unit(a.Embedding))
@@ -173,7 +173,7 @@ func (r *Runtime) mayLook(ctx context.Context, q model.GenerateRequest) error {
 			Capabilities []string        `json:"capabilities"`
 			Projector    json.RawMessage `json:"projector_info"` // of servers that tell no capabilities
 		}
-		if err := r.post(ctx, "/api/show", map[string]any{"model": q.Model}, &show); err != nil {
+		if err := r.server.JSON(ctx, "/api/show", map[string]any{"model": q.Model}, &show, kind); err != nil {
 			return err
 		}
 		yes = slices.Contains(show.Capabilities, "vision") || show.Capabilities == nil && len(show.Projector) > 4
@@ -185,30 +185,4 @@ func (r *Runtime) mayLook(ctx context.Context, q model.GenerateRequest) error {
 		return model.Errorf(model.ErrRefused, "model %q does not take images", q.Model)
 	}
 	return nil
-}
-
-func (r *Runtime) post(ctx context.Context, path string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return model.Errorf(model.ErrRefused, "%v", err)
-	}
-	return r.server.Do(ctx, path, b, decode(into), kind)
-}
-
-func (r *Runtime) get(ctx context.Context, path string, into any) error {
-	return r.server.Do(ctx, path, nil, decode(into), kind)
-}
-
-// decode reads one JSON value. A server may know more fields than we do.
-func decode(into any) func(io.Reader) error {
-	return func(in io.Reader) error {
-		b, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(b, into); err != nil {
-			return model.Errorf(model.ErrBadAnswer, "%v", err)
-		}
-		return nil
-	}
 }

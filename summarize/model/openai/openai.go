@@ -28,7 +28,7 @@ func (r *Runtime) Models(ctx context.Context) ([]model.Model, error) {
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := r.server.Do(ctx, "/v1/models", nil, decode(&a), kind); err != nil {
+	if err := r.server.JSON(ctx, "/v1/models", nil, &a, kind); err != nil {
 		return nil, err
 	}
 	list := make([]model.Model, len(a.Data))
@@ -65,7 +65,7 @@ func (r *Runtime) Embed(ctx context.Context, q model.EmbedRequest) (model.Embedd
 		Usage usage           `json:"usage"`
 		Error json.RawMessage `json:"error"`
 	}
-	if err := r.post(ctx, "/v1/embeddings", body, &a); err != nil {
+	if err := r.server.JSON(ctx, "/v1/embeddings", body, &a, kind); err != nil {
 		return model.Embeddings{}, err
 	}
 	if text := model.Complaint(a.Error); text != "" {
@@ -132,7 +132,7 @@ func (r *Runtime) Generate(ctx context.Context, q model.GenerateRequest) (model.
 		}
 	}
 	var a Completion
-	if err := r.post(ctx, "/v1/chat/completions", body, &a); err != nil {
+	if err := r.server.JSON(ctx, "/v1/chat/completions", body, &a, kind); err != nil {
 		return model.Generated{}, err
 	}
 	return a.generated(q)
@@ -212,28 +212,6 @@ func (r *Runtime) Pass(ctx context.Context, path string, body []byte) (answer []
 		return err
 	}, kind)
 	return answer, err
-}
-
-func (r *Runtime) post(ctx context.Context, path string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return model.Errorf(model.ErrRefused, "%v", err)
-	}
-	return r.server.Do(ctx, path, b, decode(into), kind)
-}
-
-// decode reads one JSON value. A server may know more fields than we do.
-func decode(into any) func(io.Reader) error {
-	return func(in io.Reader) error {
-		b, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(b, into); err != nil {
-			return model.Errorf(model.ErrBadAnswer, "%v", err)
-		}
-		return nil
-	}
 }
 
 // kind says what a refusal means; nil: what its status says.
