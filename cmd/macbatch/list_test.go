@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,14 +17,7 @@ import (
 // TestListScripts runs list jobs as a user does, on a real Ollama and the real
 // tesseract.
 func TestListScripts(t *testing.T) {
-	for _, p := range []string{"tesseract", "pdftoppm"} {
-		if _, err := exec.LookPath(p); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
-	}
+	demand(t, "tesseract", "pdftoppm")
 	server := ollamatest.Start(t, nil)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/list",

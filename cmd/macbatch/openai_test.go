@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -22,13 +20,10 @@ func TestOpenAIScripts(t *testing.T) {
 	if err == nil {
 		_, err = os.Stat(filepath.Join(modules, "openai"))
 	}
-	_, lerr := exec.LookPath("node")
-	if err = errors.Join(err, lerr); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+	if err != nil {
+		absent(t, err)
 	}
+	demand(t, "node")
 	server := ollamatest.Start(t, nil)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/openai",

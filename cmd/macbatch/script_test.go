@@ -15,17 +15,28 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"macbatch": main})
 }
 
+// demand skips a test whose programs are missing; in CI that is a failure.
+func demand(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			absent(t, err)
+		}
+	}
+}
+
+func absent(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
 // TestScripts runs the command as a user does: a file per behaviour, with the
 // real ffmpeg and the real recogniser.
 func TestScripts(t *testing.T) {
-	for _, p := range []string{"ffmpeg", "ffprobe", "pocketsphinx_batch"} {
-		if _, err := exec.LookPath(p); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
-		}
-	}
+	demand(t, "ffmpeg", "ffprobe", "pocketsphinx_batch")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
