@@ -456,9 +456,9 @@ func (r *rig) spooled(rep lease.Report, files ...string) spool.Name {
 
 // leased adds a shard that a former run of the worker holds, and a report on it.
 func (r *rig) leased() lease.Report {
-	id := r.add("k", 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	id := r.addLocked("k") // in one go with the claim: a worker that runs is waiting for work
 	s := r.shards[id]
 	r.fence++
 	if err := r.step(s, lease.Claim{Holder: lease.Holder{Worker: "w"}, Fence: r.fence, Term: lease.Term}); err != nil {
