@@ -138,6 +138,7 @@ type Job struct {
 	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
 	Actor     ActorID         `json:"actor"`
 	Submitted time.Time       `json:"submitted"`
+	Ended     time.Time       `json:"ended,omitzero"` // when its state became a terminal one
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark

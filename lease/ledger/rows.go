@@ -235,6 +235,10 @@ func (v *verifier) jobRows() {
 		}
 		if err == nil {
 			v.input(&j)
+			v.key(&j)
+			if j.Ended.IsZero() == j.State.Terminal() {
+				v.add("end_disagrees", id, "the job is %s, and its end %v", j.State, j.Ended)
+			}
 		}
 		return true
 	})
