@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"macbatch/lease"
+	"macbatch/lease/kv"
 )
 
 // schemaVersion is the store's layout as a whole.
@@ -27,6 +28,28 @@ var (
 	// ErrOlder is returned when a store at rest is of an older schema than can be verified.
 	ErrOlder = errors.New("the store was written by an older version of macbatch: start its control plane once with this one, then verify")
 )
+
+// Accept refuses what is no store of macbatch, or one that this version does not
+// know. An empty engine is one in the making.
+func Accept(r kv.Reader) error {
+	id := r.Get([]byte{keyStore})
+	if id == nil && !empty(r) {
+		return errNoIdentity
+	}
+	if id == nil {
+		return nil
+	}
+	return checkIdentity(id)
+}
+
+var errNoIdentity = errors.New("not a macbatch store: it has no identity")
+
+func empty(r kv.Reader) bool {
+	none := true
+	r.Scan(nil, nil, func(_, _ []byte) bool { none = false; return false })
+	r.Log(0, func(uint64, []byte) bool { none = false; return false })
+	return none
+}
 
 func checkIdentity(id []byte) error {
 	switch {

@@ -56,9 +56,8 @@ func Open(o Options) (*Store, error) {
 func (s *Store) initialise() error {
 	fresh := false
 	err := s.engine.View(func(r kv.Reader) error {
-		r.Scan(nil, nil, func(_, _ []byte) bool { fresh = false; return false })
-		fresh = r.Get([]byte{keyStore}) == nil
-		return nil
+		fresh = empty(r)
+		return Accept(r)
 	})
 	if err != nil || !fresh {
 		return err

@@ -34,7 +34,7 @@ func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem
 	err = e.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
 		if id == nil {
-			return errors.New("not a macbatch store: it has no identity")
+			return errNoIdentity
 		}
 		if err := checkIdentity(id); err != nil {
 			return err
