@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			return errors.Join(err, setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "speechserver": speechServer},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "leave": leave, "drained": drained, "speechserver": speechServer},
 	})
 }
 
