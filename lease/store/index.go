@@ -23,6 +23,8 @@ type index struct {
 	lapses   timeHeap                       // when leases may lapse; renewals are looked up when due
 	rests    timeHeap                       // when resting shards become ready
 	resting  map[lease.ShardID]ticket       //
+	making   map[lease.Digest]*openLease    // what is being worked on, by the identity of the work
+	aside    map[lease.ShardID]ticket       // ready shards whose twin is being worked on
 	waiting  map[lease.ShardID]int          // blocked shards: how many they still wait for
 	inputs   map[lease.Digest]int           // blobs: how many open shards need them
 	present  map[lease.Digest]int64         // blobs that are here, and their sizes: the store's own
@@ -60,7 +62,9 @@ type openLease struct {
 	work     uint64 // done so far, as last reported
 	lapses   uint16 // counted before it
 	ticket   ticket
-	lapsed   bool // past its deadline, and claimable
+	lapsed   bool            // past its deadline, and claimable
+	key      lease.Digest    // identity of the work; zero: it has none
+	twins    []lease.ShardID // set aside until it ends
 }
 
 // workerSeen is a worker since the control plane started.
@@ -77,6 +81,7 @@ func newIndex(present map[lease.Digest]int64) *index {
 	return &index{
 		jobs: map[lease.JobID]*openJob{}, lines: map[lineKey]*line{}, classes: map[classKey]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{}, present: present,
+		making: map[lease.Digest]*openLease{}, aside: map[lease.ShardID]ticket{},
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{}, stops: newStops(),
 		partial: map[lease.JobID]bool{}, lists: map[lease.Digest]int{},
@@ -207,6 +212,7 @@ func (x *index) close(l *openLease) {
 	if l.lapsed {
 		x.withdraw(l.ticket)
 	}
+	x.unmake(l)
 }
 
 // counts reports whether the lapse of a lease counts: when its shard was told to

@@ -45,13 +45,10 @@ func (t *tx) earlier(key lease.Digest) *shardTx {
 	return from
 }
 
-// reuse settles a claimable shard with the result of equal work done earlier.
-func (t *tx) reuse(sh *shardTx) (bool, error) {
-	if sh.State != lease.Ready || sh.Fresh {
-		return false, nil
-	}
-	key := t.reuseOf(sh)
-	if key.IsZero() {
+// reuse settles a claimable shard with the result of equal work, of identity key,
+// done earlier.
+func (t *tx) reuse(sh *shardTx, key lease.Digest) (bool, error) {
+	if sh.State != lease.Ready || sh.Fresh || key.IsZero() {
 		return false, nil
 	}
 	from := t.earlier(key)

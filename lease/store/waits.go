@@ -89,6 +89,11 @@ func (x *index) rest(id lease.JobID, now time.Time) string {
 		alone = t.line.job == id
 		return !alone
 	})
+	for t := range x.aside {
+		if t.Job == id {
+			return "the same work is being done for another item or job"
+		}
+	}
 	if alone {
 		return "a shard whose workers went silent waits for one that holds nothing else"
 	}
