@@ -46,7 +46,7 @@
 //	input_not_covered         a list job whose shards leave out some of its input, or number its items otherwise
 //	shard_without_job         a shard whose job is not there
 //	successor_disagrees       a shard that supersedes others by its row or by what is noted only
-//	pause_disagrees           a kind that is paused by its row or by its events only
+//	pause_disagrees           a kind or worker that is paused by its row or by its events only
 //	carried_disagrees         a carried row that is not what its history says
 //	checkpoint_disagrees      a checkpoint that is not where, or does not count what, it should
 //	key_missing               a job whose idempotency key leads nowhere, or entries of keys that are gone

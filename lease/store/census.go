@@ -57,7 +57,7 @@ func (c *control) Census(ctx context.Context) (out lease.Census, err error) {
 		if fault != nil {
 			return fault
 		}
-		if out.Pauses, err = pauses(r, out.Pauses); err != nil {
+		if out.Pauses, err = pauses(r, out.Pauses, c.actor.Role == lease.Admin); err != nil {
 			return err
 		}
 		h, err := decodeHead(r.Get([]byte{keyHead}))
@@ -200,11 +200,11 @@ func (c *control) size(f *lease.StoreFigures) (err error) {
 	return nil
 }
 
-// pauses adds those of kinds and of everything.
-func pauses(r kv.Reader, list []lease.Pause) (_ []lease.Pause, err error) {
+// pauses adds those of kinds and of everything; and those of workers.
+func pauses(r kv.Reader, list []lease.Pause, workers bool) (_ []lease.Pause, err error) {
 	scan(r, []byte{keyPause}, func(k, v []byte) bool {
 		var p lease.Pause
-		if p, err = decodePause(k, v); err == nil {
+		if p, err = decodePause(k, v); err == nil && (workers || p.Worker == "") {
 			list = append(list, p)
 		}
 		return err == nil

@@ -39,7 +39,7 @@ const (
 	keyReuse   = 'u' // + digest
 	keyActor   = 'a' // + actor id
 	keyProject = 'q' // + project
-	keyPause   = 'z' // + kind; nothing: of everything
+	keyPause   = 'z' // + kind, or a byte 0 and a worker; nothing: of everything
 	keyDrop    = 'd' // + job: its rows are being removed
 )
 

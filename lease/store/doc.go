@@ -23,7 +23,7 @@
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
 //	d job                 the job was pruned, and its shards are being removed
-//	z kind                a pause of the kind; without one, of everything
+//	z kind                a pause of the kind; without one, of everything; behind a byte 0, of a worker
 //
 // # Rows
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/kv"
@@ -49,6 +50,7 @@ func TestTamperMarks(t *testing.T) {
 	for _, err := range []error{ // rows of each kind that are older now
 		ctl.RotateActor(t.Context(), "mac", lease.Digest{8}), ctl.OpenProject(t.Context(), "films"),
 		ctl.Resume(t.Context(), lease.Target{All: true}, ""), ctl.Pause(t.Context(), lease.Target{All: true}, "hotter", 0),
+		ctl.Pause(t.Context(), lease.Target{Worker: "w1"}, "for longer", time.Hour),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -105,7 +105,7 @@ func lived(t testing.TB) *leasetest.Fixture {
 			w.Report(leasetest.Outcomes(g, "d", 1))
 		}
 	}
-	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {All: true}} {
+	for _, of := range []lease.Target{{Job: leasetest.Submit(t, ctl, leasetest.Params{Items: 2})}, {Kind: "another"}, {Worker: "w1"}, {All: true}} {
 		if err := errors.Join(ctl.Pause(t.Context(), of, "hot", time.Hour), ctl.Resume(t.Context(), of, ""), ctl.Pause(t.Context(), of, "hot", 0)); err != nil {
 			t.Fatal(err)
 		}
