@@ -239,10 +239,14 @@ func newHandler(f *fake) http.Handler {
 
 // serve runs a server over f and returns its URL.
 func serve(t testing.TB, h http.Handler) string {
+	server := api.NewServer(h, nil)
 	srv := httptest.NewUnstartedServer(nil)
-	srv.Config = api.NewServer(h, nil)
+	srv.Config = &server.Server
 	srv.Start()
-	t.Cleanup(srv.Close)
+	t.Cleanup(func() {
+		server.Close() //nolint:errcheck // the next one closes the listener too
+		srv.Close()
+	})
 	return srv.URL
 }
 

@@ -112,7 +112,10 @@ var operations = []struct {
 		}
 		return c.Exchange(ctx, exchange)
 	}, []any{exchange}},
-	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return unstreamed(c).Exchange(ctx, exchange)
+	}, []any{exchange}},
+	{"GET /v1/exchange/stream", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.PutBlob(ctx, held, strings.NewReader("abc"))
@@ -167,6 +170,11 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
+		fmt.Fprintf(&r.out, "> %s %s Upgrade: %s\n< %d Upgrade: %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Upgrade"), resp.StatusCode, resp.Header.Get("Upgrade"))
+		resp.Body = &frames{conn, r}
+		return resp, nil
+	}
 	answer := must(io.ReadAll(resp.Body))
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	r.mu.Lock()
@@ -182,6 +190,23 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.out.WriteByte('\n')
 	return resp, nil
+}
+
+// frames writes down those of a stream, each of which goes in one piece.
+type frames struct {
+	io.ReadWriteCloser
+	r *recorder
+}
+
+func (f *frames) Write(p []byte) (int, error) {
+	fmt.Fprintf(&f.r.out, "> %q\n", p)
+	return f.ReadWriteCloser.Write(p)
+}
+
+func (f *frames) Read(p []byte) (int, error) {
+	n, err := f.ReadWriteCloser.Read(p)
+	fmt.Fprintf(&f.r.out, "< %q\n\n", p[:n])
+	return n, err
 }
 
 // TestRoundTrip: what is asked far arrives near, and the other way round; the
@@ -204,6 +229,7 @@ func TestRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(f.asked, op.asked) {
 			t.Fatalf("%s asked for %+v, want %+v", op.route, f.asked, op.asked)
 		}
+		c.Close()
 		covered[op.route] = true
 	}
 	for _, r := range api.Routes() {

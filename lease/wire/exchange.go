@@ -95,7 +95,16 @@ func (e *writer) report(r lease.Report) {
 
 // ReadExchange is Decode of a compact body.
 func ReadExchange(r io.Reader, limit int64, x *lease.Exchange) error {
-	return readCompact(r, limit, func(d *parser) {
+	b, err := readCompact(r, limit)
+	if err != nil {
+		return err
+	}
+	return ParseExchange(b, x)
+}
+
+// ParseExchange is ReadExchange of a body that is here. What it returns refers to b.
+func ParseExchange(b []byte, x *lease.Exchange) error {
+	return parseCompact(b, func(d *parser) {
 		x.Worker, x.Incarnation = lease.WorkerID(d.text()), d.uint()
 		x.Host, x.Machine, x.Version = d.text(), d.text(), d.text()
 		x.Offer.Kinds = many(d, 1, func() lease.Kind { return lease.Kind(d.text()) })
@@ -193,7 +202,16 @@ func WriteExchanged(w http.ResponseWriter, y *lease.Exchanged) {
 
 // ReadExchanged is Decode of a compact answer.
 func ReadExchanged(r io.Reader, limit int64, y *lease.Exchanged) error {
-	return readCompact(r, limit, func(d *parser) {
+	b, err := readCompact(r, limit)
+	if err != nil {
+		return err
+	}
+	return ParseExchanged(b, y)
+}
+
+// ParseExchanged is ReadExchanged of a body that is here. What it returns refers to b.
+func ParseExchanged(b []byte, y *lease.Exchanged) error {
+	return parseCompact(b, func(d *parser) {
 		y.Verdicts = many(d, 13, func() lease.Judgement {
 			return lease.Judgement{
 				Shard: d.shard(), Fence: lease.Fence(d.uint()), Verdict: lease.Verdict(d.name()), Reason: d.text(),
@@ -222,16 +240,20 @@ func (d *parser) grant() (g lease.Grant) {
 	return g
 }
 
-// readCompact reads a whole compact body. What is parsed refers to its bytes.
-func readCompact(r io.Reader, limit int64, parse func(*parser)) error {
+// readCompact reads a whole compact body.
+func readCompact(r io.Reader, limit int64) ([]byte, error) {
 	buf := bytes.NewBuffer(make([]byte, 0, 2<<10))
 	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return fmt.Errorf("read exchange: %w", err)
+		return nil, fmt.Errorf("read exchange: %w", err)
 	}
-	b := buf.Bytes()
-	if int64(len(b)) > limit {
-		return fmt.Errorf("read exchange: over %d bytes: %w", limit, lease.ErrTooLarge)
+	if int64(buf.Len()) > limit {
+		return nil, fmt.Errorf("read exchange: over %d bytes: %w", limit, lease.ErrTooLarge)
 	}
+	return buf.Bytes(), nil
+}
+
+// parseCompact parses a whole compact body. What is parsed refers to its bytes.
+func parseCompact(b []byte, parse func(*parser)) error {
 	d := parser{all: len(b), b: b}
 	if d.byte() != exchangeForm {
 		d.fail("another form than 1")
