@@ -92,8 +92,15 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) error {
 	ix := t.s.index
 	w := ix.worker(x.Worker)
+	w.job = x.Job
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
+	}
+	if ix.stops.workers[x.Worker] {
+		if ix.alone == x.Worker {
+			ix.alone = "" // the suspect is for another one
+		}
+		return nil
 	}
 	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}

@@ -58,9 +58,12 @@ type openLease struct {
 	fence    lease.Fence
 	holder   lease.Holder
 	deadline time.Time
-	ran      bool   // a heartbeat reported it running
-	work     uint64 // done so far, as last reported
-	lapses   uint16 // counted before it
+	ran      bool      // a heartbeat reported it running
+	work     uint64    // done so far, as last reported
+	signs    uint64    // of progress, as last reported
+	size     uint64    // of all its work
+	moved    time.Time // when a heartbeat told last of progress, or that it did not run; zero: none did yet
+	lapses   uint16    // counted before it
 	ticket   ticket
 	lapsed   bool            // past its deadline, and claimable
 	key      lease.Digest    // identity of the work; zero: it has none
@@ -72,9 +75,13 @@ type workerSeen struct {
 	hello   lease.Hello
 	actor   lease.ActorID
 	seen    time.Time
-	claimed time.Time // when it last asked for work
-	request uint64    // newest claim
+	claimed time.Time   // when it last asked for work
+	request uint64      // newest claim
+	job     lease.JobID // that its newest claim was bound to; 0: to none
 	leases  map[lease.ShardID]*openLease
+
+	withdrawn []lease.Withdrawal // as its last heartbeat said
+	told      time.Time          // when
 }
 
 func newIndex(present map[lease.Digest]int64) *index {
@@ -183,7 +190,7 @@ func (x *index) left(d lease.Digest) {
 }
 
 func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, ticket: x.ticketOf(s)}
 	x.leases[s.ID] = l
 	x.watch(l)
 	x.worker(s.Holder.Worker).leases[s.ID] = l

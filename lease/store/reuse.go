@@ -31,8 +31,8 @@ func (t *tx) reuseOf(sh *shardTx) lease.Digest {
 }
 
 // earlier returns the done shard whose work has the identity key; nil: there is
-// none. The entry nominates, the rows decide: no verifier covers entries, and a
-// wrong one must not hand on the result of other work, or of another project.
+// none. The entry nominates, the rows decide: one that was damaged must not hand on
+// the result of other work, or of another project.
 func (t *tx) earlier(key lease.Digest) *shardTx {
 	b := t.get(reuseKey(key))
 	if b == nil {
