@@ -78,5 +78,6 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 		l.ran = l.ran || lb.Phase == lease.Running
 		c.s.index.progress(l, min(lb.Work, 1<<62))
 	}
+	out.Back = c.s.unbegun(&b, now)
 	return out, nil
 }

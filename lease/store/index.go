@@ -71,6 +71,11 @@ type workerSeen struct {
 	claimed time.Time // when it last asked for work
 	request uint64    // newest claim
 	leases  map[lease.ShardID]*openLease
+
+	paces    []lease.Pace    // as of its newest claim
+	job      lease.JobID     // to which that was bound
+	waits    *lease.Exchange // waits for work; nil: none of it does
+	promised int             // shards that others were asked to give back, since it last claimed
 }
 
 func newIndex(present map[lease.Digest]int64) *index {
@@ -114,7 +119,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
 		delete(x.silent, s.ID)
-		x.settled(s.ID.Job)
+		x.settled(s.ID.Job, s.Work)
 		return x.needless(s)
 	}
 	return nil
@@ -128,6 +133,7 @@ func (x *index) opened(s *lease.Shard) {
 		x.jobs[s.ID.Job] = j
 	}
 	j.open++
+	j.left += s.Work
 	if len(s.Inputs) == 0 {
 		return
 	}
