@@ -105,6 +105,12 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
+	if ix.stops.workers[x.Worker] {
+		if ix.alone == x.Worker {
+			ix.alone = "" // the suspect is for another one
+		}
+		return nil
+	}
 	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}
 	for k, n := range x.PerKind {
@@ -138,18 +144,27 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	return t.ahead(f, actor, x, out, size)
 }
 
-// give grants the shard that was chosen. done: an earlier result served for it.
+// give grants the shard that was chosen. done: it needs no grant, for an earlier
+// result serves for it, or the one that somebody is making will.
 func (t *tx) give(f *front, tk ticket, actor lease.Actor, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) (done bool, err error) {
 	sh, err := t.shard(tk.id())
 	if err != nil {
 		return false, err
 	}
-	if did, err := t.reuse(sh); did || err != nil {
+	key := t.reuseOf(sh)
+	if did, err := t.reuse(sh, key); did || err != nil {
 		return did, err
 	}
-	c := tk.line.class
+	ix, c := t.s.index, tk.line.class
+	if l := ix.maker(&sh.Shard, key); l != nil {
+		ix.setAside(tk, l)
+		return true, nil
+	}
 	if err := t.grant(actor, sh, x, left, out); err != nil {
 		return false, err
+	}
+	if l := ix.leases[sh.ID]; l != nil {
+		ix.make(l, key)
 	}
 	f.granted(c, tk.line)
 	return false, nil

@@ -36,7 +36,7 @@ func (f *front) fleet(of classKey) *fleet {
 	n := of.need
 	fl := fleet{classKey: of, mine: lease.PaceOf(f.claim.Paces, n.Kind, n.Model), best: math.Inf(1)}
 	for id, w := range f.x.workers {
-		if fl.mine == nil || id == f.claim.Worker || w.seen.IsZero() || f.now.Sub(w.seen) >= f.term || w.job != 0 {
+		if fl.mine == nil || id == f.claim.Worker || w.seen.IsZero() || f.now.Sub(w.seen) >= f.term || w.job != 0 || f.x.stops.workers[id] {
 			continue
 		}
 		if p := lease.PaceOf(w.paces, n.Kind, n.Model); p != nil && w.hello.Offer.Able(n) && f.sees(w, of.project) {
@@ -156,7 +156,7 @@ func (t *tx) ahead(f *front, actor lease.Actor, x *lease.Exchange, out *lease.Ex
 // starving is another worker whose exchange waits for such a shard.
 func (x *index) starving(f *front, tk ticket) *workerSeen {
 	for id, w := range x.workers {
-		if e := w.waits; e != nil && id != f.claim.Worker && e.PerKind[tk.line.need.Kind] > w.promised && (e.Job == 0 || e.Job == tk.line.job) &&
+		if e := w.waits; e != nil && id != f.claim.Worker && !x.stops.workers[id] && e.PerKind[tk.line.need.Kind] > w.promised && (e.Job == 0 || e.Job == tk.line.job) &&
 			e.Offer.Able(tk.line.need) && f.sees(w, tk.line.project) {
 			return w
 		}
@@ -165,13 +165,17 @@ func (x *index) starving(f *front, tk ticket) *workerSeen {
 }
 
 // unbegun lists those of a worker's waiting leases that others could begin now:
-// the newest first, as it would begin them last.
-func (s *Store) unbegun(b *lease.Beat, now time.Time) (back []lease.ShardID) {
+// the newest first, as it would begin them last. A drained worker begins none.
+func (s *Store) unbegun(by lease.ActorID, b *lease.Beat, now time.Time) (back []lease.ShardID) {
 	x := s.index
 	var f *front
 	for i := len(b.Leases) - 1; i >= 0; i-- {
 		l := x.leases[b.Leases[i].Shard]
-		if b.Leases[i].Phase != lease.Waiting || l == nil || l.fence != b.Leases[i].Fence || l.holder.Worker != b.Worker || l.lapsed {
+		if b.Leases[i].Phase != lease.Waiting || l == nil || l.fence != b.Leases[i].Fence || l.holder.Worker != b.Worker || l.holder.Actor != by || l.lapsed {
+			continue
+		}
+		if x.stops.workers[b.Worker] {
+			back = append(back, l.id)
 			continue
 		}
 		if x.marks[l.id.Job] != 0 || x.stops.paused(l.ticket.line.need.Kind) || l.lapses >= lease.SuspectLapses {

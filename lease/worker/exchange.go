@@ -252,7 +252,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 		}
 		if refusal == "" {
 			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since, admitted: make(chan struct{})}
-			t.ctx, t.cancel = context.WithCancelCause(context.Background())
+			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
 			a.queue = append(a.queue, t)
 			a.running.Add(1) // not while draining, so never after the wait began
