@@ -104,6 +104,17 @@
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
 //
+// # Claims
+//
+// An exchange with max or extra above 0 claims work, under its request number. max
+// and per_kind say what there are free slots for. The rest helps to share the work
+// and may be left out: loaded, the models in memory, whose shards go first; paces,
+// the time for a thousand units of work of a kind and model at so many slots at once;
+// extra, how many shards more to grant ahead, while what is held takes no longer than
+// ahead_ns for each slot, of which held_ns, as the time of one slot, is taken. The
+// answer to a heartbeat lists in back shards to release if they have not begun, as
+// another worker waits for work: they are to be given back by releases, uncounted.
+//
 // # Marks
 //
 // The answers of exchange and heartbeat say how far the store has come: its id,

@@ -27,6 +27,7 @@ var (
 	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Input: lease.Input{Digest: abc, Bytes: 3}, Key: "k"}
 	exchange   = lease.Exchange{
 		Hello: worker, Request: 1<<64 - 1, Max: 4, PerKind: map[lease.Kind]int{"ocr": 2, "fetch": 1}, Job: jobID, Wait: 20 * time.Second,
+		Loaded: []string{"m"}, Paces: []lease.Pace{{Kind: "ocr", Model: "m", Thousand: time.Second, Slots: 2}}, Extra: 9, Ahead: 15 * time.Second, Held: time.Second,
 		Reports: []lease.Report{
 			{Shard: shardID, Fence: 1<<60 + 1, Token: "t", Outcome: lease.OutcomeDone, Digest: abc, Bytes: 11, Result: json.RawMessage(`{"x":"1 2"}`), Blobs: []lease.Digest{abc}},
 			{Shard: shardID, Fence: 2, Token: "u", Outcome: lease.OutcomeFailed, Digest: abc, Class: lease.Permanent, Reason: "no <sound>"},

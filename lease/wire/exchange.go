@@ -53,6 +53,16 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 		e.uint(uint64(x.PerKind[k]))
 	})
 	e.job(x.Job)
+	list(&e, x.Loaded, e.text)
+	list(&e, x.Paces, func(p lease.Pace) {
+		e.text(string(p.Kind))
+		e.text(p.Model)
+		e.uint(uint64(p.Thousand))
+		e.uint(uint64(p.Slots))
+	})
+	e.uint(uint64(x.Extra))
+	e.uint(uint64(x.Ahead))
+	e.uint(uint64(x.Held))
 	e.uint(uint64(x.Wait))
 	if e.fault != "" {
 		return nil, fmt.Errorf("write exchange: %s: %w", e.fault, lease.ErrInvalid)
@@ -127,7 +137,13 @@ func ParseExchange(b []byte, x *lease.Exchange) error {
 			}
 			x.PerKind[k], last = int(d.uint()), k
 		}
-		x.Job, x.Wait = d.job(), time.Duration(d.uint())
+		x.Job = d.job()
+		x.Loaded = many(d, 1, d.text)
+		x.Paces = many(d, 4, func() lease.Pace {
+			return lease.Pace{Kind: lease.Kind(d.name()), Model: d.text(), Thousand: time.Duration(d.uint()), Slots: int(d.uint())}
+		})
+		x.Extra, x.Ahead, x.Held = int(d.uint()), time.Duration(d.uint()), time.Duration(d.uint())
+		x.Wait = time.Duration(d.uint())
 	})
 }
 
@@ -174,6 +190,7 @@ func (e *writer) grant(g lease.Grant) {
 	e.uint(uint64(g.Fence))
 	e.text(g.Token)
 	e.text(string(g.Kind))
+	e.text(g.Model)
 	e.json(g.Payload)
 	e.bool(g.Lines != nil)
 	if l := g.Lines; l != nil {
@@ -218,14 +235,14 @@ func ParseExchanged(b []byte, y *lease.Exchanged) error {
 				Missing: many(d, 32, d.digest),
 			}
 		})
-		y.Grants = many(d, 16, d.grant)
+		y.Grants = many(d, 17, d.grant)
 		y.More, y.Mark = d.bool(), d.mark()
 	})
 }
 
 func (d *parser) grant() (g lease.Grant) {
 	g.Shard, g.Fence, g.Token = d.shard(), lease.Fence(d.uint()), d.text()
-	g.Kind, g.Payload = lease.Kind(d.name()), d.json(3)
+	g.Kind, g.Model, g.Payload = lease.Kind(d.name()), d.text(), d.json(3)
 	if d.bool() {
 		g.Lines = &lease.Lines{
 			Input: d.digest(), Range: lease.Range{From: int64(d.uint()), To: int64(d.uint()), Digest: d.digest()},
