@@ -37,6 +37,7 @@
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)
+//	POST /v1/intend                  worker                                 lease.Intention  204
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	GET  /v1/projects                any                                                     {"projects":[lease.Scope…]}
 //	POST /v1/projects                admin                                  {"project":NAME} 204
@@ -102,6 +103,14 @@
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
 //
+// # Money
+//
+// A worker opens an intent before it sends what must be paid: POST intend with
+// what it may have spent by then, in all, under that fence; 204 says that it is
+// durable. Its report, or the release, tells what was spent (cost_nusd, in
+// billionths of a US dollar). over_budget: the job's limit is below that for good;
+// budget_held: only as long as the intents of others hold the rest.
+//
 // # Marks
 //
 // The answers of exchange and heartbeat say how far the store has come: its id,
@@ -147,7 +156,7 @@
 //	409 key_reused        ErrKeyReused
 //	409 need_blob         ErrNeedBlob        upload the input, submit again
 //	409 twin              ErrTwin
-//	409 fenced, duplicate, conflict, not_allowed
+//	409 fenced, duplicate, conflict, not_allowed, over_budget, budget_held
 //	413 too_large         ErrTooLarge        split it
 //	422 invalid           ErrInvalid         reads well, cannot be
 //	422 digest            ErrDigest          upload again

@@ -13,7 +13,7 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 2
+const rowVersion = 3
 
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
@@ -160,6 +160,9 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 		e.string(m.Model)
 		e.string(m.Server)
 	}
+	e.fixed64(uint64(s.Intent.Fence))
+	e.uint(uint64(s.Intent.Reserved))
+	e.uint(uint64(s.Spent))
 	return e.b
 }
 
@@ -220,6 +223,10 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
 		}
 	}
+	if v >= 3 {
+		s.Intent = lease.Intent{Fence: lease.Fence(d.fixed64()), Reserved: lease.Cost(d.uint())}
+		s.Spent = lease.Cost(d.uint())
+	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -230,7 +237,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
-	first   bool   // as read: in the form of version 1
+	first   bool   // as read: in the form of an earlier version
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -253,6 +260,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.uint(uint64(j.Input.Bytes))
 	e.digest(j.Reuse)
 	e.pause(&j.Pause)
+	e.uint(uint64(j.Cost.Max))
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -267,6 +275,8 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
 		e.uint(uint64(*j.Old.Of(s)))
 	}
+	e.uint(uint64(j.Cost.Reserved))
+	e.uint(uint64(j.Cost.Spent))
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -283,7 +293,7 @@ func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 
 func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{first: d.err == nil && v < 2}
+	j = &jobRow{first: d.err == nil && v < rowVersion}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
@@ -295,6 +305,9 @@ func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 		if j.Pause = d.pause(); !j.Pause.IsZero() {
 			j.Pause.Job = id
 		}
+	}
+	if v >= 3 {
+		j.Cost.Max = lease.Cost(d.uint())
 	}
 	return j, v
 }
@@ -313,6 +326,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	j.NextSeq = d.uint32()
 	if v >= 2 {
 		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
+	}
+	if v >= 3 {
+		j.Cost.Reserved, j.Cost.Spent = lease.Cost(d.uint()), lease.Cost(d.uint())
 	}
 	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
@@ -395,6 +411,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.string(string(ev.What))
 		e.string(string(ev.Project))
 		e.string(string(ev.Subject))
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if ev.Cost > 0 {
+			e.uint(uint64(ev.Cost))
+		}
 	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
@@ -446,6 +466,10 @@ func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
 	case lease.EventCarried:
 		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
 		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if len(in.b) > 0 {
+			ev.Cost = lease.Cost(in.uint())
+		}
 	case lease.EventPaused, lease.EventResumed:
 		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,

@@ -60,7 +60,8 @@ type openLease struct {
 	work     uint64 // done so far, as last reported
 	lapses   uint16 // counted before it
 	ticket   ticket
-	lapsed   bool // past its deadline, and claimable
+	lapsed   bool // past its deadline, and claimable unless it intends to spend
+	spends   bool // there is an intent
 }
 
 // workerSeen is a worker since the control plane started.
@@ -93,7 +94,10 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		}
 		x.opened(s)
 	}
-	if l := x.leases[s.ID]; l != nil {
+	if l := x.leases[s.ID]; l != nil && s.State == lease.Leased && l.fence == s.Fence {
+		l.spends = s.Intent.Fence != 0
+		return nil
+	} else if l != nil {
 		x.close(l)
 	}
 	if was == lease.Ready {
@@ -178,7 +182,7 @@ func (x *index) left(d lease.Digest) {
 }
 
 func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, lapses: s.Lapses, spends: s.Intent.Fence != 0, ticket: x.ticketOf(s)}
 	x.leases[s.ID] = l
 	x.watch(l)
 	x.worker(s.Holder.Worker).leases[s.ID] = l

@@ -29,6 +29,9 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		l.lapsed = true
+		if l.spends {
+			continue // parked: nobody may be granted it
+		}
 		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
 		x.offer(l.ticket)
 	}
