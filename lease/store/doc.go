@@ -23,11 +23,11 @@
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
 //	d job                 the job was pruned, and its shards are being removed
-//	z kind                a pause of the kind; without one, of everything
+//	z kind                a pause of the kind; without one, of everything; behind a byte 0, of a worker
 //
 // # Rows
 //
-// A value begins with a version byte: 3 is written, 1 and 2 are read too. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 4 is written, those before it are read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
@@ -39,6 +39,10 @@
 // of the first: each event behind its length, then the 32-byte digest of the
 // chain, SHA-256(digest before, sequence of the first, events). The head, written
 // with every commit, names the newest event and the digest there.
+//
+// No event tells of the entries under k and u, and of m: the head counts the entries
+// and adds up their sums, and keeps the sum of the identity. A key leads to the newest
+// job that has it.
 //
 // Each event keeps the sequence of the one before it in its shard, so that a
 // history is read backwards from its row without an index; and the newest one

@@ -29,6 +29,7 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		l.lapsed = true
+		x.unmake(l)
 		if l.spends {
 			continue // parked: nobody may be granted it
 		}
