@@ -223,8 +223,9 @@
 // # Trying again
 //
 // The client tries nothing again by itself, but for what net/http does with a
-// GET on a kept connection that turned out dead. A kept stream that turned out dead
-// is ErrUnreachable, and drops those kept beside it. Callers try again after
+// GET on a kept connection that turned out dead. A kept stream that the other end
+// has closed is passed over; one that turns out dead in use is ErrUnreachable, and
+// drops those kept beside it. Callers try again after
 // ErrUnreachable, ErrUnknownOutcome and ErrFull, after a wire.Backoff. All is
 // safe to repeat: a submission by its key, an exchange by its request number and
 // its reports by fence and digest, the rest because it says what shall be.

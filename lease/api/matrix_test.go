@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -287,7 +288,8 @@ func (f *far) upgrade(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Header.Del("Date")
-	*f.last = httptest.ResponseRecorder{Code: resp.StatusCode, HeaderMap: resp.Header, Body: new(bytes.Buffer)}
+	f.last.Code = resp.StatusCode
+	maps.Copy(f.last.Header(), resp.Header)
 	if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &taped{conn, f.last.Body}
 		return resp, nil
