@@ -101,6 +101,12 @@ type Control interface {
 	// the same grants while they are open.
 	Exchange(ctx context.Context, x Exchange) (Exchanged, error)
 
+	// Intend opens the intent of a held lease to spend money, or raises it. Once it
+	// returned nil that is durable: the request may be made. ErrFenced: the lease is
+	// not open, or lapsed. ErrOverBudget: the job may not spend so much.
+	// ErrBudgetHeld: not now, for others hold what is left.
+	Intend(ctx context.Context, i Intention) error
+
 	// Heartbeat renews leases and tells which of them are lost.
 	Heartbeat(ctx context.Context, b Beat) (Beaten, error)
 
@@ -131,6 +137,8 @@ type Submission struct {
 	// unless that failed or was canceled. Empty, with an Input: project, kind,
 	// parameters and input are the key.
 	Key string `json:"key,omitempty"`
+	// MaxCost is what the job may cost at most; 0: no limit.
+	MaxCost Cost `json:"max_cost_nusd,omitempty"`
 }
 
 // Job is one submission and where it stands.
@@ -154,8 +162,10 @@ type Job struct {
 	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
-	Work      Progress        `json:"work"`            // in the kind's unit: media milliseconds
-	Waits     string          `json:"waits,omitempty"` // why nothing of it is being worked on; told by Control.Job
+	Work      Progress        `json:"work"`             // in the kind's unit: media milliseconds
+	Cost      Bill            `json:"cost,omitzero"`    // of paid work
+	Parked    uint32          `json:"parked,omitempty"` // of the leased shards: lapsed with an intent to spend; told by Control.Job
+	Waits     string          `json:"waits,omitempty"`  // why nothing of it is being worked on; told by Control.Job
 
 	Events uint32 `json:"events"`
 	Last   uint64 `json:"last"`
@@ -288,7 +298,8 @@ type Give struct {
 	Shard  ShardID       `json:"shard"`
 	Fence  Fence         `json:"fence"`
 	Reason string        `json:"reason"`
-	Delay  time.Duration `json:"delay_ns,omitempty"` // nobody is granted it for so long
+	Cost   Cost          `json:"cost_nusd,omitempty"` // spent under this fence
+	Delay  time.Duration `json:"delay_ns,omitempty"`  // nobody is granted it for so long
 }
 
 // Exchanged answers an Exchange.
@@ -309,8 +320,9 @@ type Grant struct {
 	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
 	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
-	Needs   []Result        `json:"needs,omitempty"` // results of the shards it waited for, in Spec.After's order
-	Term    time.Duration   `json:"term_ns"`         // it lapses so long after the last heartbeat
+	Needs   []Result        `json:"needs,omitempty"`  // results of the shards it waited for, in Spec.After's order
+	Capped  bool            `json:"capped,omitempty"` // what it may cost has a limit
+	Term    time.Duration   `json:"term_ns"`          // it lapses so long after the last heartbeat
 }
 
 // Outcome says how an attempt ended.
@@ -330,11 +342,12 @@ type Report struct {
 	Token   string          `json:"token"`
 	Outcome Outcome         `json:"outcome"`
 	Digest  Digest          `json:"digest"`
-	Class   FailureClass    `json:"class,omitempty"`  // failed: Retryable or Permanent
-	Reason  string          `json:"reason,omitempty"` // failed
-	Bytes   int64           `json:"bytes,omitempty"`  // done: length of the result
-	Result  json.RawMessage `json:"result,omitempty"` // done: the bytes, unless they travel as a blob
-	Blobs   []Digest        `json:"blobs,omitempty"`  // blobs the result speaks of, and the result itself if it is one
+	Class   FailureClass    `json:"class,omitempty"`     // failed: Retryable, Permanent or Unknown
+	Reason  string          `json:"reason,omitempty"`    // failed
+	Bytes   int64           `json:"bytes,omitempty"`     // done: length of the result
+	Result  json.RawMessage `json:"result,omitempty"`    // done: the bytes, unless they travel as a blob
+	Cost    Cost            `json:"cost_nusd,omitempty"` // spent under this fence
+	Blobs   []Digest        `json:"blobs,omitempty"`     // blobs the result speaks of, and the result itself if it is one
 }
 
 // Verdict is the control plane's answer to a report.

@@ -61,6 +61,11 @@ func (c *Client) Resume(ctx context.Context, of lease.Target, reason string) err
 	return c.call(ctx, request{method: http.MethodPost, path: "/v1/resume", json: resuming{of, reason}}, nil)
 }
 
+// Intend implements lease.Control.
+func (c *Client) Intend(ctx context.Context, i lease.Intention) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/intend", json: i}, nil)
+}
+
 // Shards implements lease.Control.
 func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
 	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}, "limit": {strconv.Itoa(limit)}}

@@ -39,6 +39,7 @@
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)
 //	GET  /v1/exchange/stream         worker                                                  101: see A stream of exchanges
+//	POST /v1/intend                  worker                                 lease.Intention  204
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	GET  /v1/projects                any                                                     {"projects":[lease.Scope…]}
 //	POST /v1/projects                admin                                  {"project":NAME} 204
@@ -114,6 +115,14 @@
 // ahead_ns for each slot, of which held_ns, as the time of one slot, is taken. The
 // answer to a heartbeat lists in back shards to release if they have not begun, as
 // another worker waits for work: they are to be given back by releases, uncounted.
+//
+// # Money
+//
+// A worker opens an intent before it sends what must be paid: POST intend with
+// what it may have spent by then, in all, under that fence; 204 says that it is
+// durable. Its report, or the release, tells what was spent (cost_nusd, in
+// billionths of a US dollar). over_budget: the job's limit is below that for good;
+// budget_held: only as long as the intents of others hold the rest.
 //
 // # Marks
 //
@@ -194,7 +203,7 @@
 //	409 key_reused        ErrKeyReused
 //	409 need_blob         ErrNeedBlob        upload the input, submit again
 //	409 twin              ErrTwin
-//	409 fenced, duplicate, conflict, not_allowed
+//	409 fenced, duplicate, conflict, not_allowed, over_budget, budget_held
 //	413 too_large         ErrTooLarge        split it
 //	422 invalid           ErrInvalid         reads well, cannot be
 //	422 digest            ErrDigest          upload again

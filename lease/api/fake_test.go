@@ -65,7 +65,7 @@ func (f *fake) Submit(_ context.Context, s lease.Submission) (lease.JobID, error
 
 func (f *fake) Job(_ context.Context, id lease.JobID) (lease.Job, error) {
 	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Input: lease.Input{Digest: abc, Bytes: 3}, Actor: "ann", Submitted: instant,
-		State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
+		Cost: lease.Bill{Max: 3, Reserved: 2, Spent: 1}, State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
 }
 
 func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
@@ -164,6 +164,8 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 	}
 	return out, err
 }
+
+func (f *fake) Intend(_ context.Context, i lease.Intention) error { return f.note(i) }
 
 func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
 	return lease.Beaten{Lost: []lease.ShardID{shardID}, Back: []lease.ShardID{shardID}, Mark: mark, Drain: lease.Pause{Target: lease.Target{Worker: "mac"}, Actor: "ann", Since: instant}}, f.note(b)

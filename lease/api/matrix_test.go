@@ -168,6 +168,9 @@ var matrix = []struct {
 	{"GET /v1/exchange/stream", "Exchange", "101 403 403 101  403 403 101  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return s.exchange(ctx, c)
 	}},
+	{"POST /v1/intend", "Intend", "404 403 403 204  403 403 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Intend(ctx, lease.Intention{Shard: s.grant.Shard, Fence: s.grant.Fence, Token: s.grant.Token, Reserve: 1})
+	}},
 	{"POST /v1/heartbeat", "Heartbeat", "200 403 403 200  403 403 200  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		_, err := c.Heartbeat(ctx, lease.Beat{Hello: s.hello(), Leases: []lease.LeaseBeat{{Shard: s.grant.Shard, Fence: s.grant.Fence}}})
 		return err

@@ -59,6 +59,7 @@ var routes = append([]route{
 	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
 	{Route{"GET", "/v1/exchange/stream", worker, true}, (*call).stream},
+	{Route{"POST", "/v1/intend", worker, true}, (*call).intend},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
 	{Route{"PUT", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", worker, true}, (*call).putShardBlob},
 	{Route{"PUT", "/v1/projects/{project}/blobs/{digest}", submitter, true}, (*call).putProjectBlob},
@@ -123,6 +124,14 @@ func (c *call) submit(r *http.Request) (any, error) {
 	}
 	id, err := c.control.Submit(r.Context(), s)
 	return submitted{id}, err
+}
+
+func (c *call) intend(r *http.Request) (any, error) {
+	var i lease.Intention
+	if err := c.decode(r, maxSmall, &i); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Intend(r.Context(), i)
 }
 
 func (c *call) jobs(r *http.Request) (any, error) {

@@ -219,6 +219,11 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 		}
 		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
 	}
+	if j, err := t.job(sh.ID.Job); err != nil {
+		return err
+	} else if j.Cost.Max > 0 {
+		g.Capped = true
+	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
 		if err != nil {
@@ -260,6 +265,8 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 	for id, l := range w.leases {
 		switch {
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
+		case l.holder.Incarnation < x.Incarnation && l.spends:
+			l.lapsed, l.deadline = true, t.now // parked: what became of its request is not known
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
 		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled && actor.Sees(t.s.index.project(id.Job)):

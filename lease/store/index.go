@@ -65,7 +65,8 @@ type openLease struct {
 	moved    time.Time // when a heartbeat told last of progress, or that it did not run; zero: none did yet
 	lapses   uint16    // counted before it
 	ticket   ticket
-	lapsed   bool            // past its deadline, and claimable
+	lapsed   bool            // past its deadline, and claimable unless it intends to spend
+	spends   bool            // there is an intent
 	key      lease.Digest    // identity of the work; zero: it has none
 	twins    []lease.ShardID // set aside until it ends
 }
@@ -108,7 +109,10 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		}
 		x.opened(s)
 	}
-	if l := x.leases[s.ID]; l != nil {
+	if l := x.leases[s.ID]; l != nil && s.State == lease.Leased && l.fence == s.Fence {
+		l.spends = s.Intent.Fence != 0
+		return nil
+	} else if l != nil {
 		x.close(l)
 	}
 	if was == lease.Ready {
@@ -194,7 +198,7 @@ func (x *index) left(d lease.Digest) {
 }
 
 func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, spends: s.Intent.Fence != 0, ticket: x.ticketOf(s)}
 	x.leases[s.ID] = l
 	x.watch(l)
 	x.worker(s.Holder.Worker).leases[s.ID] = l

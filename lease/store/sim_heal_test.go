@@ -39,6 +39,7 @@ func (w *world) heal() {
 				w.tally()
 				return
 			}
+			w.resend()
 			w.pass(30 * time.Second)
 			continue
 		}

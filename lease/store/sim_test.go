@@ -67,6 +67,7 @@ type player struct {
 	since   time.Time // when that claim was first sent: its leases count from then
 	held    map[lease.ShardID]*holding
 	sent    []lease.Report
+	signs   uint64    // of progress: what is held gets on with every beat
 	frozen  time.Time // it does nothing before
 }
 
@@ -92,7 +93,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "prune", "checkpoint", "carried", "rolled back"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "intent", "over budget", "parked", "resent", "prune", "checkpoint", "carried", "rolled back"} {
 		lives := 30
 		if k == "need_blobs" || k == "repeated" || k == "retry" { // a handful in so few
 			lives = 100
@@ -213,10 +214,10 @@ func (w *world) act() {
 		w.pass(time.Duration(w.rnd.IntN(20)) * time.Second)
 		return
 	}
-	switch n := w.rnd.IntN(110); {
-	case n >= 109:
+	switch n := w.rnd.IntN(121); {
+	case n >= 119:
 		w.rollBack()
-	case n >= 107:
+	case n >= 117:
 		w.save()
 	case n < 8:
 		w.submit()
@@ -253,6 +254,8 @@ func (w *world) act() {
 		clear(p.held)
 	case n < 97:
 		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n >= 107:
+		w.intend(p)
 	case n >= 104:
 		w.retry()
 	case n >= 102:
@@ -326,7 +329,7 @@ func (w *world) submit() {
 		p.Root = "nas"
 	}
 	sub := lease.Submission{Kind: "test", Params: []byte(fmt.Sprintf(`{"items":%d,"root":%q,"reuse":%v,"then":%d,"sound":%v,"bulky":%v,"distinct":%q}`,
-		p.Items, p.Root, p.Reuse, p.Then, p.Sound, w.rnd.IntN(4) == 0, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1)}
+		p.Items, p.Root, p.Reuse, p.Then, p.Sound, w.rnd.IntN(4) == 0, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1), MaxCost: lease.Cost(6 * w.rnd.IntN(2))}
 	id, err := w.ctl().Submit(w.Context(), sub)
 	if w.failed("submit", err) {
 		return
@@ -474,8 +477,9 @@ func (w *world) release(p *player) {
 
 func (w *world) beat(p *player) {
 	b := lease.Beat{Hello: p.Hello}
+	p.signs++
 	for _, h := range p.held {
-		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running})
+		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running, Signs: p.signs})
 	}
 	if w.dropped() || w.delayed(func() {
 		_, err := w.ctl().Heartbeat(w.Context(), b)

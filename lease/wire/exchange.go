@@ -45,6 +45,7 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 		e.shard(g.Shard)
 		e.uint(uint64(g.Fence))
 		e.text(g.Reason)
+		e.uint(uint64(g.Cost))
 		e.uint(uint64(g.Delay))
 	})
 	e.uint(uint64(x.Max))
@@ -100,6 +101,7 @@ func (e *writer) report(r lease.Report) {
 	e.text(r.Reason)
 	e.uint(uint64(r.Bytes))
 	e.json(r.Result)
+	e.uint(uint64(r.Cost))
 	list(e, r.Blobs, e.digest)
 }
 
@@ -124,7 +126,7 @@ func ParseExchange(b []byte, x *lease.Exchange) error {
 		x.Request = d.uint()
 		x.Reports = many(d, 50, d.report)
 		x.Releases = many(d, 12, func() lease.Give {
-			return lease.Give{Shard: d.shard(), Fence: lease.Fence(d.uint()), Reason: d.text(), Delay: time.Duration(d.uint())}
+			return lease.Give{Shard: d.shard(), Fence: lease.Fence(d.uint()), Reason: d.text(), Cost: lease.Cost(d.uint()), Delay: time.Duration(d.uint())}
 		})
 		x.Max = int(d.uint())
 		last := lease.Kind("")
@@ -151,7 +153,7 @@ func (d *parser) report() (r lease.Report) {
 	r.Shard, r.Fence, r.Token = d.shard(), lease.Fence(d.uint()), d.text()
 	r.Outcome, r.Digest = lease.Outcome(d.name()), d.digest()
 	r.Class, r.Reason = lease.FailureClass(d.name()), d.text()
-	r.Bytes, r.Result = int64(d.uint()), d.json(3)
+	r.Bytes, r.Result, r.Cost = int64(d.uint()), d.json(3), lease.Cost(d.uint())
 	r.Blobs = many(d, 32, d.digest)
 	return r
 }
@@ -209,6 +211,7 @@ func (e *writer) grant(g lease.Grant) {
 		e.uint(uint64(r.Failed))
 		e.json(r.Inline)
 	})
+	e.bool(g.Capped)
 	e.uint(uint64(g.Term))
 }
 
@@ -253,7 +256,7 @@ func (d *parser) grant() (g lease.Grant) {
 	g.Needs = many(d, 36, func() lease.Result {
 		return lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool(), Failed: d.uint32(), Inline: d.json(5)}
 	})
-	g.Term = time.Duration(d.uint())
+	g.Capped, g.Term = d.bool(), time.Duration(d.uint())
 	return g
 }
 

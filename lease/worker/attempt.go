@@ -41,6 +41,7 @@ type task struct {
 	ctx    context.Context // of the executor; its cause tells why it ended
 	cancel context.CancelCauseFunc
 	work   atomic.Uint64
+	spent  atomic.Uint64 // lease.Cost
 
 	spoolFailed bool // a report could not be kept, for a reason that stays
 
@@ -109,6 +110,8 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 		Lines:    func(ctx context.Context) ([][]byte, error) { return a.lines(ctx, t) },
 		Need:     func(ctx context.Context, i int) ([]byte, error) { return a.need(ctx, t, i) },
 		Sure:     func(ctx context.Context) error { return a.sure(ctx, t) },
+		Intend:   func(ctx context.Context, reserve lease.Cost) error { return a.intend(ctx, t, reserve) },
+		Spent:    func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }
 
@@ -160,7 +163,7 @@ func (a *Agent) succeed(t *task, out Output) {
 	}
 	r := lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)),
+		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)), Cost: lease.Cost(t.spent.Load()),
 	}
 	files, digests := out.Files, out.Digests
 	if len(digests) == 0 {
@@ -190,14 +193,14 @@ func (a *Agent) succeed(t *task, out Output) {
 
 // fail reports a failed attempt.
 func (a *Agent) fail(t *task, class lease.FailureClass, reason string) {
-	if class != lease.Permanent {
+	if class != lease.Permanent && class != lease.Unknown {
 		class = lease.Retryable
 	}
 	reason = legible(reason)
 	a.log.Info("attempt failed", t.attrs(), "class", class, "reason", reason)
 	a.report(t, lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason,
+		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason, Cost: lease.Cost(t.spent.Load()),
 	}, nil)
 }
 

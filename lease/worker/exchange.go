@@ -261,7 +261,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 		}
 		a.mu.Unlock()
 		if refusal != "" {
-			a.giveBack(k, refusal, delay)
+			a.giveBack(k, refusal, delay, 0)
 		}
 	}
 	if len(grants) > 0 {
@@ -272,13 +272,13 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 // give gives a task's shard back with the next exchange.
 func (a *Agent) give(t *task, reason string, delay time.Duration) {
 	a.log.Info("given back", t.attrs(), "reason", legible(reason), "delay", delay)
-	a.giveBack(t.key(), reason, delay)
+	a.giveBack(t.key(), reason, delay, lease.Cost(t.spent.Load()))
 }
 
-func (a *Agent) giveBack(k key, reason string, delay time.Duration) {
+func (a *Agent) giveBack(k key, reason string, delay time.Duration, spent lease.Cost) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gives = append(a.gives, lease.Give{Shard: k.shard, Fence: k.fence, Reason: legible(reason), Delay: delay})
+	a.gives = append(a.gives, lease.Give{Shard: k.shard, Fence: k.fence, Reason: legible(reason), Cost: spent, Delay: delay})
 	poke(a.wake)
 }
 

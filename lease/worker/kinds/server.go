@@ -22,12 +22,16 @@ type Server struct {
 	Tier   string
 	Engine string // what it speaks, such as ollama
 	Paid   bool   // costs money: for jobs that name its tier alone
+	Price  Price  // of one that is paid
+	// Parallel is how many requests it is sent at once; 0: one by each shard.
+	Parallel int
 	model.Runtime
 
 	mu     sync.Mutex
 	models []model.Model // as of the last look
 	until  time.Time     // it is left alone until then
 	full   int           // how often in a row it said that it is full
+	lanes  lanes
 }
 
 // lookWithin bounds a look at which models there are.
