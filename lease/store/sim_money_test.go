@@ -17,7 +17,7 @@ func (w *world) intend(p *player) {
 		Shard: h.Shard, Fence: h.Fence, Token: h.Token, Reserve: lease.Cost(1 + w.rnd.IntN(9)),
 	})
 	switch {
-	case errors.Is(err, lease.ErrFenced), errors.Is(err, lease.ErrNotFound):
+	case errors.Is(err, lease.ErrFenced), errors.Is(err, lease.ErrConflict), errors.Is(err, lease.ErrNotFound):
 		job, jerr := w.ctl().Job(w.Context(), h.Shard.Job)
 		if jerr == nil && !job.Canceled && row.State == lease.Leased && row.Fence == h.Fence && w.clock.Now().Before(h.until) {
 			w.Fatalf("intend on %v under %v, row %+v: %v", h.Shard, h.Fence, row, err)
