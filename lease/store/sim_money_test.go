@@ -35,12 +35,14 @@ func (w *world) intend(p *player) {
 
 // resend sends again all that is parked.
 func (w *world) resend() {
-	for id := range w.jobs {
-		if w.pruned[id] {
-			continue
-		}
+	jobs, err := w.ctl().Jobs(w.Context(), 0, lease.MaxPage) // also those whose submission was never answered
+	if w.failed("jobs", err) {
+		return
+	}
+	for i := range jobs {
+		id := jobs[i].ID
 		job, err := w.ctl().Job(w.Context(), id)
-		if w.failed("job", err) || job.Parked == 0 || job.Canceled {
+		if err != nil || job.Parked == 0 || job.Canceled {
 			continue
 		}
 		w.count["parked"] += int(job.Parked)
