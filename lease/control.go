@@ -13,6 +13,7 @@ const (
 	MaxGrants    = 1000     // shards granted by one exchange
 	MaxPage      = 1000     // rows in one page
 	MaxParams    = 64 << 10 // bytes of a job's parameters
+	MaxPaces     = 1000     // paces, and loaded models, that a claim tells
 	InlineResult = 64 << 10 // bytes of a result carried in the report; larger ones travel as blobs
 	MaxReason    = 2000     // bytes of a reason
 )
@@ -269,14 +270,28 @@ type Hello struct {
 // A zero Hello.Worker delivers only: a spool whose worker does not run.
 type Exchange struct {
 	Hello
-	Request  uint64        `json:"request,omitempty"` // number of the claim, rising within the incarnation
-	Reports  []Report      `json:"reports,omitempty"`
-	Releases []Give        `json:"releases,omitempty"`
-	Max      int           `json:"max,omitempty"`      // shards wanted
-	PerKind  map[Kind]int  `json:"per_kind,omitempty"` // at most so many of a kind; kinds not named: none
-	Job      JobID         `json:"job,omitzero"`       // claim from this job only
-	Wait     time.Duration `json:"wait_ns,omitempty"`  // how long to wait for work, when there is neither work nor a report
+	Request  uint64       `json:"request,omitempty"` // number of the claim, rising within the incarnation
+	Reports  []Report     `json:"reports,omitempty"`
+	Releases []Give       `json:"releases,omitempty"`
+	Max      int          `json:"max,omitempty"`      // shards wanted
+	PerKind  map[Kind]int `json:"per_kind,omitempty"` // at most so many of a kind; kinds not named: none
+	Job      JobID        `json:"job,omitzero"`       // claim from this job only
+	// Loaded are the models that the worker has in memory: within a priority their
+	// shards go first, and pass older ones of other models for up to MaxPassed.
+	Loaded []string `json:"loaded,omitempty"`
+	// Paces say how long what takes. By them the control plane leaves to faster workers
+	// what would end last here, and grants up to Extra shards more than Max, as long as
+	// what is held, which takes one slot Held, takes no longer than Ahead for each slot
+	// and is no more than a fair share of what there is.
+	Paces []Pace        `json:"paces,omitempty"`
+	Extra int           `json:"extra,omitempty"`
+	Ahead time.Duration `json:"ahead_ns,omitempty"`
+	Held  time.Duration `json:"held_ns,omitempty"`
+	Wait  time.Duration `json:"wait_ns,omitempty"` // how long to wait for work, when there is neither work nor a report
 }
+
+// Claims reports whether x asks for work.
+func (x *Exchange) Claims() bool { return x.Max > 0 || x.Extra > 0 }
 
 // Give gives a granted shard back uncounted.
 type Give struct {
@@ -301,6 +316,7 @@ type Grant struct {
 	Fence   Fence           `json:"fence"`
 	Token   string          `json:"token"`
 	Kind    Kind            `json:"kind"`
+	Model   string          `json:"model,omitempty"` // of its need
 	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
 	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
@@ -387,6 +403,7 @@ type LeaseBeat struct {
 // Beaten answers a heartbeat. Work on lost leases must end within 5 s.
 type Beaten struct {
 	Lost  []ShardID `json:"lost,omitempty"`
+	Back  []ShardID `json:"back,omitempty"` // to be given back if they have not begun: others wait for work
 	Mark  Mark      `json:"mark,omitzero"`
 	Drain Pause     `json:"drain,omitzero"` // of the worker: it finishes what runs, and claims nothing until there is none
 }

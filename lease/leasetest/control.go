@@ -62,6 +62,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"old heartbeat", testOldBeat},
 		{"errors", testErrors},
 		{"waiting claim", testWaitingClaim},
+		{"asked back", testBack},
 		{"prune", testPrune},
 		{"backup", testBackup},
 		{"projects and actors", testRegistry},

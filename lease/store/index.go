@@ -81,6 +81,9 @@ type workerSeen struct {
 	job     lease.JobID // that its newest claim was bound to; 0: to none
 	leases  map[lease.ShardID]*openLease
 
+	paces     []lease.Pace       // as of its newest claim
+	waits     *lease.Exchange    // waits for work; nil: none of it does
+	promised  int                // shards that others were asked to give back, since it last claimed
 	withdrawn []lease.Withdrawal // as its last heartbeat said
 	told      time.Time          // when
 }
@@ -130,7 +133,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
 		delete(x.silent, s.ID)
-		x.settled(s.ID.Job)
+		x.settled(s.ID.Job, s.Work)
 		return x.needless(s)
 	}
 	return nil
@@ -144,6 +147,7 @@ func (x *index) opened(s *lease.Shard) {
 		x.jobs[s.ID.Job] = j
 	}
 	j.open++
+	j.left += s.Work
 	if len(s.Inputs) == 0 {
 		return
 	}

@@ -106,6 +106,9 @@ func (w *world) tally() {
 			if ev.Kind == lease.EventCarried || ev.Kind == lease.EventCheckpoint {
 				w.count[string(ev.Kind)]++
 			}
+			if ev.Kind == lease.EventRestored && !w.lost {
+				w.Errorf("event %d: %s, though nothing was lost", ev.Seq, ev.Reason)
+			}
 		}
 	}
 	for id := range w.jobs {

@@ -12,12 +12,12 @@ func (w *world) intend(p *player) {
 	if h == nil {
 		return
 	}
-	row := w.row(h.Shard)
+	row, _ := w.find(h.Shard) // a store that was rolled back may not know it
 	err := w.ctl().Intend(w.Context(), lease.Intention{
 		Shard: h.Shard, Fence: h.Fence, Token: h.Token, Reserve: lease.Cost(1 + w.rnd.IntN(9)),
 	})
 	switch {
-	case errors.Is(err, lease.ErrFenced), errors.Is(err, lease.ErrNotFound):
+	case errors.Is(err, lease.ErrFenced), errors.Is(err, lease.ErrConflict), errors.Is(err, lease.ErrNotFound):
 		job, jerr := w.ctl().Job(w.Context(), h.Shard.Job)
 		if jerr == nil && !job.Canceled && row.State == lease.Leased && row.Fence == h.Fence && w.clock.Now().Before(h.until) {
 			w.Fatalf("intend on %v under %v, row %+v: %v", h.Shard, h.Fence, row, err)

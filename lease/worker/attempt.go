@@ -45,8 +45,13 @@ type task struct {
 
 	spoolFailed bool // a report could not be kept, for a reason that stays
 
+	admitted chan struct{} // closed when it has a slot
+	began    time.Duration // on the monotonic clock
+
 	// Guarded by Agent.mu.
 	phase lease.Phase
+	slot  bool      // it has one
+	loads bool      // its model counts as in use
 	held  time.Time // wall clock when what last granted or renewed the lease was sent
 }
 
@@ -62,6 +67,12 @@ func (a *Agent) attempt(t *task) {
 	defer a.forget(t)
 	defer t.cancel(nil)
 	out, err := a.execute(t)
+	a.mu.Lock()
+	a.unuse(t)
+	a.mu.Unlock()
+	if err == nil && t.ctx.Err() == nil {
+		a.learn(t, a.mono()-t.began)
+	}
 	a.conclude(t, out, err)
 	if err := os.RemoveAll(t.dir); err != nil {
 		a.log.Warn("work folder stays", t.attrs(), "err", err)
@@ -70,11 +81,17 @@ func (a *Agent) attempt(t *task) {
 
 // execute starts the executor once the lease is sure, and survives its panics.
 func (a *Agent) execute(t *task) (out Output, err error) {
+	select {
+	case <-t.admitted:
+	case <-t.ctx.Done():
+		return Output{}, context.Cause(t.ctx)
+	}
 	if err := a.sure(t.ctx, t); err != nil {
 		return Output{}, err
 	}
 	a.mu.Lock()
-	t.phase = lease.Running
+	t.phase, t.began = lease.Running, a.mono()
+	a.use(t)
 	a.mu.Unlock()
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return Output{}, fmt.Errorf("make work folder: %w", err)

@@ -121,6 +121,19 @@ func (t *Tools) Models(ctx context.Context) []string {
 	return t.models()
 }
 
+// Loads tells whether a need is a model's that a server keeps in memory after its
+// use, unlike an engine that reads its own for each shard.
+func (t *Tools) Loads(need string) bool {
+	for _, s := range t.Servers {
+		for _, m := range s.known() {
+			if !s.Paid && slices.Contains(pipeline.Offers(m.Name, m.Digest, s.Tier), need) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (t *Tools) models() []string {
 	var all []string
 	for _, tr := range t.Transcribers {
