@@ -78,6 +78,9 @@ func codes(r pipeline.ListResult) []string {
 	return out
 }
 
+// scripts guards what they count when they are asked together.
+var scripts sync.Mutex
+
 // script is a runtime that does what a real one can't be made to do.
 type script struct {
 	digest   string
@@ -86,7 +89,6 @@ type script struct {
 	generate func(q model.GenerateRequest) (string, error)
 	calls    int
 	usage    model.Usage
-	mu       sync.Mutex
 }
 
 func (s *script) Models(context.Context) ([]model.Model, error) {
@@ -103,8 +105,8 @@ func (s *script) Embed(_ context.Context, q model.EmbedRequest) (model.Embedding
 }
 
 func (s *script) Generate(_ context.Context, q model.GenerateRequest) (model.Generated, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	scripts.Lock()
+	defer scripts.Unlock()
 	s.calls++
 	text, err := s.generate(q)
 	return model.Generated{Text: text, Finish: model.Stopped, Usage: s.usage}, err
