@@ -36,6 +36,8 @@ func runCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(),
 			dataFlag("`FOLDER` for the store and the work under way", "run"),
+			maxCostFlag(),
+			&cli.BoolFlag{Name: "resend", Usage: "send again what a run that was killed may have paid already"},
 			&cli.BoolFlag{Name: "dry-run", Category: "Films:", Usage: "tell what there is to do, and do nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "with --dry-run: print it as JSON"},
 		}, append(workerFlags(), runtimeFlag())...), append(libraryFlags(), watchFlags()...)...), under("Lists:", append(listFlags(), vectorFlags()...))...),
@@ -173,11 +175,15 @@ func rootName(dir string) string {
 // runLibrary continues the unfinished job of an earlier run, if there is one, and
 // then looks at the folder anew. Work that is done is not done again.
 func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, to results, begun func(lease.JobID)) error {
+	limit, err := maxCost(x)
+	if err != nil {
+		return err
+	}
 	began, written := time.Now(), 0
 	info := tools.Transcribers[0].Info()
 	fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
 	for {
-		id, resumed, err := openJob(x.Context, ctl, params)
+		id, resumed, err := openJob(x.Context, ctl, params, limit)
 		if err != nil {
 			return err
 		}
@@ -185,6 +191,9 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
 		}
 		begun(id)
+		if err := resend(x, ctl, id); err != nil {
+			return err
+		}
 		job, report, err := c.runJob(x, ctl, w, tools, id, to)
 		if err != nil || x.Context.Err() != nil {
 			return err
@@ -205,8 +214,8 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 }
 
 // openJob finds the unfinished job of the same parameters, or submits a new one.
-func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryParams) (id lease.JobID, resumed bool, err error) {
-	j, err := watcher(ctx, ctl, lease.DefaultProject, params)
+func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryParams, limit lease.Cost) (id lease.JobID, resumed bool, err error) {
+	j, err := watcher(ctx, ctl, lease.DefaultProject, params, limit)
 	if err != nil {
 		return 0, false, err
 	}
@@ -217,7 +226,7 @@ func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryPar
 	if err != nil {
 		return 0, false, err
 	}
-	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: b})
+	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: b, MaxCost: limit})
 	return id, false, err
 }
 
@@ -286,6 +295,9 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 		if job.State.Terminal() {
 			return job, report, nil
 		}
+		if err := stuck(&job); err != nil {
+			return job, report, err
+		}
 		select {
 		case <-ctx.Done():
 			return job, report, context.Cause(ctx)
@@ -298,6 +310,29 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 type progress struct {
 	shards lease.Counts
 	plans  uint32
+}
+
+// resend sends again what an earlier run left parked, if that is wanted.
+func resend(x *cli.Context, ctl lease.Control, id lease.JobID) error {
+	if !x.Bool("resend") {
+		return nil
+	}
+	for after := uint32(0); ; {
+		out, err := ctl.Retry(x.Context, id, lease.Selection{Resend: true}, after)
+		if err != nil || out.Next == 0 {
+			return err
+		}
+		after = out.Next
+	}
+}
+
+// stuck is the error of a job of which nothing is left but what only --resend goes on with.
+func stuck(j *lease.Job) error {
+	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
+		return nil
+	}
+	return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
+		"--resend sends it again, and may pay twice")
 }
 
 // pollEvery is how often a command looks at a job.

@@ -31,6 +31,7 @@ func submitCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "key", Usage: "submitting again under the same `KEY` gives the same job"},
 			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+			maxCostFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing; of a folder: tell what a job would do"},
 			formatsFlag(),
 		), append(libraryFlags(), watchFlags()...)...), under("Lists:", listFlags())...),
@@ -82,7 +83,11 @@ func (c *command) submit(x *cli.Context) error {
 		return err
 	}
 	if params.WatchMS > 0 && s.Key == "" {
-		watching, err := watcher(x.Context, ctl, lease.Project(x.String("project")), params)
+		limit, err := maxCost(x)
+		if err != nil {
+			return err
+		}
+		watching, err := watcher(x.Context, ctl, lease.Project(x.String("project")), params, limit)
 		if err != nil {
 			return err
 		}
@@ -94,7 +99,7 @@ func (c *command) submit(x *cli.Context) error {
 }
 
 // watcher is the open job that does what params ask for; nil: there is none.
-func watcher(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams) (*lease.Job, error) {
+func watcher(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams, limit lease.Cost) (*lease.Job, error) {
 	for before := lease.JobID(0); ; {
 		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
 		if err != nil {
@@ -102,7 +107,7 @@ func watcher(ctx context.Context, ctl lease.Control, project lease.Project, para
 		}
 		for i := range jobs {
 			j := &jobs[i]
-			if before = j.ID; !j.State.Terminal() && j.Kind == pipeline.Library && j.Project == project && sameJob(j.Params, params) {
+			if before = j.ID; !j.State.Terminal() && j.Kind == pipeline.Library && j.Project == project && j.Cost.Max == limit && sameJob(j.Params, params) {
 				return j, nil
 			}
 		}
@@ -179,9 +184,29 @@ func (c *command) listJob(x *cli.Context, kind lease.Kind, offers []string) (*in
 	return in, params, nil
 }
 
+func maxCostFlag() cli.Flag {
+	return &cli.StringFlag{Name: "max-cost", Usage: "spend no more than so many `USD` on paid servers, whatever happens"}
+}
+
+// maxCost reads --max-cost; 0: none is set.
+func maxCost(x *cli.Context) (lease.Cost, error) {
+	s := x.String("max-cost")
+	if s == "" {
+		return 0, nil
+	}
+	c, err := lease.ParseCost(s)
+	if err != nil || c == 0 {
+		return 0, usagef("--max-cost %q: must be a number of US dollars above 0", s)
+	}
+	return c, nil
+}
+
 // queue submits a job and prints its id.
 func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, in *input) (err error) {
 	s.Project, s.Priority, s.Key = lease.Project(x.String("project")), int32(x.Int("priority")), x.String("key")
+	if s.MaxCost, err = maxCost(x); err != nil {
+		return err
+	}
 	var id lease.JobID
 	if in == nil {
 		id, err = ctl.Submit(x.Context, s)

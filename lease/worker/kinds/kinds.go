@@ -37,6 +37,8 @@ type Tools struct {
 type Transcriber struct {
 	Name string
 	Paid bool // costs money: for jobs that name it alone
+	// Minute is its price for a minute of sound, in US dollars.
+	Minute float64
 	transcribe.Transcriber
 }
 
