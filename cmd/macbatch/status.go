@@ -20,6 +20,7 @@ func statusCommand(c *command) *cli.Command {
 			&cli.BoolFlag{Name: "wait", Usage: "until the job ended"},
 			&cli.DurationFlag{Name: "timeout", Usage: "wait no longer than `TIME`, such as 30m (default: for ever)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+			&cli.BoolFlag{Name: "suspicious", Usage: "list what in its transcripts is to be doubted, and why"},
 		),
 		Action: func(x *cli.Context) error { return c.status(x) },
 	}
@@ -33,6 +34,9 @@ func (c *command) status(x *cli.Context) error {
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
+	}
+	if x.Bool("suspicious") {
+		return c.suspicious(x, ctl, id)
 	}
 	ctx := x.Context
 	var bar *bar
