@@ -230,6 +230,7 @@ type Worker struct {
 	Offer       Offer     `json:"offer"`
 	Seen        time.Time `json:"seen"`
 	Leases      int       `json:"leases"`
+	Facts       Facts     `json:"facts,omitzero"`
 }
 
 // Hello says which worker speaks. Incarnation is greater at every restart of a
@@ -347,6 +348,7 @@ const (
 type Beat struct {
 	Hello
 	Leases []LeaseBeat `json:"leases,omitempty"`
+	Facts  *Facts      `json:"facts,omitempty"`
 }
 
 // LeaseBeat is one lease in a heartbeat.

@@ -190,7 +190,7 @@ func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 		}
 		out = append(out, lease.Worker{
 			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
-			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases,
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases, Facts: w.facts,
 		})
 	}
 	slices.SortFunc(out, func(a, b lease.Worker) int { return strings.Compare(string(a.ID), string(b.ID)) })

@@ -11,7 +11,8 @@ import (
 
 const (
 	exchangeTime = 2 * time.Minute // bound of an exchange, beside its wait for work
-	quickAnswer  = time.Second     // an empty answer to a wait that comes sooner is not believed twice at once
+	leastTerm    = time.Second / 2
+	quickAnswer  = time.Second // an empty answer to a wait that comes sooner is not believed twice at once
 )
 
 // claim is a request number whose grants are not known yet.
@@ -127,7 +128,7 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 	t.send = t.send || len(t.x.Releases) > 0 || more && !a.draining
 
 	free, per := 0, map[lease.Kind]int(nil)
-	if *ready && roomy && !a.draining {
+	if *ready && roomy && !a.draining && a.rests == "" {
 		free, per = a.free()
 	}
 	switch {
@@ -216,6 +217,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 		if g.Term <= 0 {
 			g.Term = lease.Term
 		}
+		g.Term = max(g.Term, leastTerm) // heartbeats follow from it
 		k := key{g.Shard, g.Fence}
 		if a.mail.holds(k) {
 			continue
@@ -248,6 +250,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since}
 			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
+			a.stir()
 			a.running.Add(1) // not while draining, so never after the wait began
 			go a.attempt(t)
 		}
@@ -286,6 +289,7 @@ func (a *Agent) forget(t *task) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.tasks, t.key())
+	a.stir()
 	poke(a.wake)
 }
 
