@@ -37,6 +37,7 @@ lease/probe/load:
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
+lease/worker/guard: transcode/child
 lease/worker/kinds: lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr
 spool:
 summarize:
