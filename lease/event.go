@@ -33,8 +33,10 @@ const (
 	EventActorAdded     EventKind = "actor_added"
 	EventActorRotated   EventKind = "actor_rotated" // another token
 	EventActorRevoked   EventKind = "actor_revoked"
-	EventAssigned       EventKind = "assigned"   // an actor to a project
-	EventUnassigned     EventKind = "unassigned" // an actor from a project
+	EventAssigned       EventKind = "assigned"      // an actor to a project
+	EventUnassigned     EventKind = "unassigned"    // an actor from a project
+	EventActorInvited   EventKind = "actor_invited" // to join again
+	EventActorJoined    EventKind = "actor_joined"  // by an invitation: it has a token of its own now
 
 	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
 	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
@@ -50,6 +52,7 @@ var EventKinds = []EventKind{
 	EventProjectCreated, EventProjectClosed, EventProjectOpened,
 	EventActorAdded, EventActorRotated, EventActorRevoked, EventAssigned, EventUnassigned,
 	EventCarried, EventPruned, EventCheckpoint,
+	EventActorInvited, EventActorJoined,
 }
 
 // Event is one line of the ledger.

@@ -62,7 +62,7 @@ func actorCommand(c *command) *cli.Command {
 				}
 				id := lease.ActorID(a[0])
 				return c.issue(x, id, func(ctx context.Context, ctl *api.Client, hash lease.Digest) error {
-					return about(ctl.RotateActor(ctx, id, hash), "actor %q", id)
+					return about(ctl.RotateActor(ctx, id, hash, x.Duration("overlap")), "actor %q", id)
 				})
 			},
 		},

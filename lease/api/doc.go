@@ -48,7 +48,10 @@
 //	POST /v1/actors                  admin                                  lease.Actor and  204
 //	                                                                        "token":DIGEST
 //	POST /v1/actors/ID/revoke        admin                                                   204
-//	PUT  /v1/actors/ID/token         admin                                  {"token":DIGEST} 204
+//	PUT  /v1/actors/ID/token         admin                                  {"token":DIGEST, 204
+//	                                                                        "overlap_ns":N}
+//	POST /v1/invitations             admin                                  lease.Invitation lease.Reach
+//	POST /v1/join                    guest                                  {"token":DIGEST} lease.Actor
 //
 // and blobs, which have no address of their own, as a digest is not a right:
 //
@@ -78,6 +81,14 @@
 // will be told why. Whether bytes are here already is told, by need_blobs and by
 // taking an upload unread, only where the project knows them. The token of an
 // actor is made by the client; the control plane is told its SHA-256.
+//
+// # Joining
+//
+// An invitation makes an actor without a token, and a secret that is used as one:
+// for as long as it is good it is that of a guest, who may only join. The guest
+// makes the token it will have and tells its SHA-256. The invitation is good for
+// that token alone: whoever lost the answer asks again with it, whoever comes later
+// with another one is a stranger (401). Its own token, an actor uses as ever.
 //
 // # Blobs
 //

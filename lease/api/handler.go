@@ -43,7 +43,9 @@ type Options struct {
 	Control func(lease.Actor) lease.Control
 	// Hosts are the names, without port, by which clients may call this host,
 	// beside those of the loopback.
-	Hosts   []string
+	Hosts []string
+	// Reach tells guests where to come; nil: nowhere.
+	Reach   func() lease.Reach
 	MaxBlob int64        // 0: MaxBlob
 	Beside  *Beside      // nil: none
 	Log     *slog.Logger // nil: none

@@ -36,6 +36,7 @@ var (
 	submitter = []lease.Role{lease.Submitter}
 	worker    = []lease.Role{lease.WorkerRole}
 	admin     = []lease.Role{lease.Admin}
+	guest     = []lease.Role{lease.Guest}
 	anyone    = []lease.Role{lease.WorkerRole, lease.Reader}
 )
 

@@ -19,7 +19,8 @@
 //	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)
 //	u digest              identity of reusable work → job, seq of the shard that did it
-//	a actor               an actor: role, SHA-256 of its token, projects
+//	a actor               an actor: role, projects, SHA-256 of its token, of the one
+//	                      before and of an invitation's secret, with their ends
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
 //	d job                 the job was pruned, and its shards are being removed
@@ -27,7 +28,7 @@
 //
 // # Rows
 //
-// A value begins with a version byte: 2 is written, 1 is read too. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 3 is written, 1 and 2 are read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.

@@ -459,7 +459,7 @@ func TestTokens(t *testing.T) {
 	}
 	old := token
 	token, hash = store.NewToken("ann")
-	if err := ctl.RotateActor(t.Context(), "ann", hash); err != nil || !good() {
+	if err := ctl.RotateActor(t.Context(), "ann", hash, 0); err != nil || !good() {
 		t.Errorf("the new token is not known: %v", err)
 	}
 	if _, err := f.Authenticate(old); err == nil {

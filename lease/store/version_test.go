@@ -106,8 +106,8 @@ func TestFirstVersion(t *testing.T) {
 	}
 	f.Restart(t)
 	f.Check(t)
-	if n := versions(t, db); n[1] >= before[1] || n[2] == 0 {
-		t.Fatalf("rows by version: %v after %v, want what changed in version 2", n, before)
+	if n := versions(t, db); n[1] >= before[1] || n[3] == 0 {
+		t.Fatalf("rows by version: %v after %v, want what changed in version 3", n, before)
 	}
 	if err := ctl.Prune(t.Context(), []lease.JobID{canceled.ID}); err != nil {
 		t.Fatal(err)
@@ -115,11 +115,40 @@ func TestFirstVersion(t *testing.T) {
 	quiet(t, ctl)
 	f.Check(t)
 	if n := versions(t, db); n[1] > 0 {
-		t.Fatalf("rows by version: %v behind the cut, want them all of version 2", n)
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 3", n)
 	}
 	if next := leasetest.Submit(t, ctl, leasetest.Params{Items: 1}); next <= canceled.ID {
 		t.Fatalf("job %v after %v", next, canceled.ID)
 	}
+}
+
+// The file was written by a version whose rows had version 2: the worker mac of
+// films, whose token was rotated, and gone, a reader that was revoked.
+const (
+	secondVersion = "testdata/rows-v2.db.gz"
+	secondToken   = "mb_mac_PXTioX4TxOJZAuMViGM_9XmMvlFTeM7FbXg0AvshOGk"
+)
+
+// TestSecondVersion: actors of that version are good, may be invited again, and
+// the store verifies before and after.
+func TestSecondVersion(t *testing.T) {
+	f := leasetest.Open(t, unpack(t, secondVersion), leasetest.NewBlobs(), leasetest.NewClock())
+	f.Check(t)
+	who, err := f.Near().Actors(t.Context())
+	if err != nil || len(who) != 3 || who[1].ID != "gone" || !who[1].Revoked || who[2].ID != "mac" || who[2].Absent || !who[2].Invited.IsZero() {
+		t.Fatalf("actors %+v, %v", who, err)
+	}
+	if a, err := f.Authenticate(secondToken); err != nil || a.ID != "mac" || a.Role != lease.WorkerRole {
+		t.Fatalf("its token is that of %+v, %v", a, err)
+	}
+	if err := joinAgain(t, f, "mac"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Authenticate(secondToken); err != nil {
+		t.Fatalf("its former token after it joined again: %v", err)
+	}
+	f.Restart(t)
+	f.Check(t)
 }
 
 func schema(t *testing.T, e kv.Engine) (n byte) {
