@@ -19,7 +19,7 @@ type command struct {
 	stdout, stderr io.Writer
 	env            func(string) (string, bool)
 
-	asked struct{ url, file string } // the control plane that was dialed, and the token's file
+	asked struct{ url, file string } // the control plane that was dialed, and the file that its token is from
 }
 
 func newApp(c *command) *cli.App {
@@ -48,7 +48,7 @@ func newApp(c *command) *cli.App {
 			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), reportCommand(c), verifyCommand(c),
 			pruneCommand(c), backupCommand(c), restoreCommand(c), compactCommand(c),
 			probeCommand(c), probePartCommand(c),
-			projectCommand(c), actorCommand(c),
+			projectCommand(c), actorCommand(c), joinCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {

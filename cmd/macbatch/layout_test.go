@@ -24,6 +24,7 @@ lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inve
 lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
 lease/heap:
 lease/item: lease lease/wire
+lease/join: lease lease/wire
 lease/kv:
 lease/kv/boltkv: lease/kv
 lease/kv/kvtest: lease/kv

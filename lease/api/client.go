@@ -39,9 +39,10 @@ type Client struct {
 var _ lease.Control = (*Client)(nil)
 
 // NewHTTPClient returns the HTTP client for Dial: conns connections are kept (0:
-// a worker's need), tls nil means the system's trust.
-func NewHTTPClient(conns int, tls *tls.Config) *http.Client {
-	return wire.NewClient(wire.ClientOptions{TLS: tls, Conns: conns, Header: verifyWait + answerWait})
+// a worker's need), tls nil means the system's trust. With addresses, it is there
+// that the one control plane is looked for: tls must know its key.
+func NewHTTPClient(conns int, tls *tls.Config, addresses ...string) *http.Client {
+	return wire.NewClient(wire.ClientOptions{TLS: tls, Conns: conns, Header: verifyWait + answerWait, Addresses: addresses})
 }
 
 // Dial returns the control plane at a base URL; it doesn't connect yet. The token
