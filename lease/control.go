@@ -48,7 +48,8 @@ type Control interface {
 
 	// Pause stops grants for d, or until Resume when d is 0: at once, while what is
 	// leased goes on and is accepted. Pausing again replaces reason and duration.
-	// All but a job's pause are the admin's. ErrNotAllowed: the job has ended.
+	// A worker need not be known yet; it is told by its heartbeats. All but a job's
+	// pause are the admin's. ErrNotAllowed: the job has ended.
 	Pause(ctx context.Context, of Target, reason string, d time.Duration) error
 
 	// Resume ends a pause. There need not be one.
@@ -71,7 +72,12 @@ type Control interface {
 	// Follow is Events that waits for the first of them, up to wait and MaxWait.
 	Follow(ctx context.Context, of ShardID, after uint64, limit int, wait time.Duration) ([]Event, error)
 
-	// Workers lists the workers seen since the control plane started.
+	// Why tells what keeps a shard from ending: itself, and each worker that the
+	// actor sees. Of a job (Seq == 0) it tells of the shard that comes next.
+	Why(ctx context.Context, of ShardID) (Why, error)
+
+	// Workers lists the workers seen since the control plane started, and to an
+	// admin those that are drained.
 	Workers(ctx context.Context) ([]Worker, error)
 
 	// Census counts what there is in the actor's projects.
@@ -138,6 +144,7 @@ type Job struct {
 	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
 	Actor     ActorID         `json:"actor"`
 	Submitted time.Time       `json:"submitted"`
+	Ended     time.Time       `json:"ended,omitzero"` // when its state became a terminal one
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
@@ -228,8 +235,12 @@ type Worker struct {
 	Host        string    `json:"host,omitempty"`
 	Version     string    `json:"version,omitempty"`
 	Offer       Offer     `json:"offer"`
-	Seen        time.Time `json:"seen"`
+	Seen        time.Time `json:"seen,omitzero"`  // zero: not since the control plane started
+	Away        bool      `json:"away,omitempty"` // silent for longer than a lease lasts
 	Leases      int       `json:"leases"`
+
+	Drain     Pause        `json:"drain,omitzero"`      // it is granted nothing
+	Withdrawn []Withdrawal `json:"withdrawn,omitempty"` // what it does not offer though it is set up for it
 }
 
 // Hello says which worker speaks. Incarnation is greater at every restart of a
@@ -343,10 +354,12 @@ const (
 	Spooled Phase = "spooled" // finished, its report not yet delivered
 )
 
-// Beat is a worker's heartbeat: all the leases it believes to hold.
+// Beat is a worker's heartbeat: all the leases it believes to hold, and what it
+// does not offer at the moment.
 type Beat struct {
 	Hello
-	Leases []LeaseBeat `json:"leases,omitempty"`
+	Leases    []LeaseBeat  `json:"leases,omitempty"`
+	Withdrawn []Withdrawal `json:"withdrawn,omitempty"`
 }
 
 // LeaseBeat is one lease in a heartbeat.
@@ -354,13 +367,15 @@ type LeaseBeat struct {
 	Shard ShardID `json:"shard"`
 	Fence Fence   `json:"fence"`
 	Phase Phase   `json:"phase"`
-	Work  uint64  `json:"work,omitempty"` // done so far, in the unit of Grant.Work
+	Work  uint64  `json:"work,omitempty"`  // done so far, in the unit of Grant.Work
+	Signs uint64  `json:"signs,omitempty"` // of progress so far, of any kind: one that runs and gives none for StallLimit is not renewed
 }
 
 // Beaten answers a heartbeat. Work on lost leases must end within 5 s.
 type Beaten struct {
-	Lost []ShardID `json:"lost,omitempty"`
-	Mark Mark      `json:"mark,omitzero"`
+	Lost  []ShardID `json:"lost,omitempty"`
+	Mark  Mark      `json:"mark,omitzero"`
+	Drain Pause     `json:"drain,omitzero"` // of the worker: it finishes what runs, and claims nothing until there is none
 }
 
 // Problem is a verifier's finding.

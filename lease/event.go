@@ -20,7 +20,7 @@ const (
 	EventCanceled     EventKind = "canceled"      // of a shard, and of a job
 
 	EventSubmitted EventKind = "submitted"
-	EventPaused    EventKind = "paused"  // of a job; and of the store: a kind or everything is
+	EventPaused    EventKind = "paused"  // of a job; and of the store: a kind, a worker or everything is
 	EventResumed   EventKind = "resumed" // likewise
 
 	EventCreated  EventKind = "created"  // the store itself began
@@ -75,7 +75,7 @@ type Event struct {
 	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
 
 	For     time.Duration `json:"for_ns,omitempty"`  // paused: it ends after so long; 0: when it is resumed
-	What    Kind          `json:"what,omitempty"`    // paused, resumed, of the store: the kind; empty: everything
+	What    Kind          `json:"what,omitempty"`    // paused, resumed, of the store: the kind; empty, and no worker: everything
 	Project Project       `json:"project,omitempty"` // created, opened, closed, assigned
 	Subject ActorID       `json:"subject,omitempty"` // the actor it tells of
 
@@ -86,3 +86,9 @@ type Event struct {
 
 // ShardID returns the shard the event tells of; its Seq is zero for a job's event.
 func (e *Event) ShardID() ShardID { return ShardID{e.Job, e.Shard} }
+
+// Target is what a pause, or its end, is of: for events paused, resumed, and those
+// that carry a pause.
+func (e *Event) Target() Target {
+	return Target{Job: e.Job, Kind: e.What, Worker: e.Worker, All: e.Job == 0 && e.What == "" && e.Worker == ""}
+}

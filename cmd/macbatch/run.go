@@ -105,7 +105,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, w *workerFo
 	if err != nil {
 		return err
 	}
-	w, err := openWorker(filepath.Join(data, "worker"), "")
+	w, err := c.openWorker(filepath.Join(data, "worker"), "")
 	if err != nil {
 		return err
 	}

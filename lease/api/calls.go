@@ -95,6 +95,17 @@ func (c *Client) Follow(ctx context.Context, of lease.ShardID, after uint64, lim
 	return out.Events, err
 }
 
+// Why implements lease.Control.
+func (c *Client) Why(ctx context.Context, of lease.ShardID) (lease.Why, error) {
+	q := url.Values{}
+	if of.Seq != 0 {
+		q.Set("shard", strconv.FormatUint(uint64(of.Seq), 10))
+	}
+	var out lease.Why
+	err := c.get(ctx, "/v1/jobs/"+of.Job.String()+"/why", q, &out)
+	return out, err
+}
+
 // Workers implements lease.Control.
 func (c *Client) Workers(ctx context.Context) ([]lease.Worker, error) {
 	var out workerList

@@ -20,7 +20,7 @@
 //	POST /v1/jobs/JOB/retry          submitter                              lease.Selection, lease.Retried
 //	                                                                        "after":N
 //	POST /v1/pause                   submitter; admin                       {TARGET,          204
-//	                                 for kind and all                       "reason":TEXT,
+//	                                 for all but a job                      "reason":TEXT,
 //	                                                                        "for_ns":N}
 //	POST /v1/resume                  as for pause                           {TARGET,          204
 //	                                                                        "reason":TEXT}
@@ -30,6 +30,7 @@
 //	GET  /v1/events                  reader            of=JOB or JOB/N                       {"events":[lease.Event…]}
 //	                                                   after=N limit=N
 //	                                                   wait_ns=N
+//	GET  /v1/jobs/JOB/why            reader            shard=N                               lease.Why
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/census                  reader                                                  lease.Census
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
@@ -66,7 +67,7 @@
 //
 // The bodies are the JSON of the Go types named. A job's id is text such as
 // "htb2k-1", a shard's "htb2k-1/3", a fence a decimal number as text, a digest 64
-// hexadecimal digits, TARGET one of "job":JOB, "kind":KIND and "all":true, an instant RFC 3339 text, a duration (…_ns) an integer of
+// hexadecimal digits, TARGET one of "job":JOB, "kind":KIND, "worker":NAME and "all":true, an instant RFC 3339 text, a duration (…_ns) an integer of
 // nanoseconds. Lists may hold fewer rows than the limit: a page is the last one
 // when it is empty.
 //

@@ -108,7 +108,16 @@ func (f *fake) Follow(ctx context.Context, of lease.ShardID, after uint64, limit
 }
 
 func (f *fake) Workers(context.Context) ([]lease.Worker, error) {
-	return []lease.Worker{{ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Leases: 2}}, f.note()
+	return []lease.Worker{{
+		ID: "mac", Incarnation: 7, Offer: worker.Offer, Seen: instant, Away: true, Leases: 2, Withdrawn: []lease.Withdrawal{withdrawal},
+		Drain: lease.Pause{Target: lease.Target{Worker: "mac"}, Actor: "ann", Reason: "new disk", Since: instant, For: time.Hour},
+	}}, f.note()
+}
+
+var withdrawal = lease.Withdrawal{Root: "films", Reason: "it is empty", Age: time.Minute, Again: time.Second}
+
+func (f *fake) Why(_ context.Context, of lease.ShardID) (lease.Why, error) {
+	return lease.Why{Shard: shardID, Kind: "ocr", State: lease.Ready, Text: "it is ready", Workers: []lease.WhyThere{{Worker: "mac", Text: "it does not do ocr"}}}, f.note(of)
 }
 
 func (f *fake) Census(context.Context) (lease.Census, error) {
@@ -158,7 +167,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 }
 
 func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
-	return lease.Beaten{Lost: []lease.ShardID{shardID}, Mark: mark}, f.note(b)
+	return lease.Beaten{Lost: []lease.ShardID{shardID}, Mark: mark, Drain: lease.Pause{Target: lease.Target{Worker: "mac"}, Actor: "ann", Since: instant}}, f.note(b)
 }
 
 func (f *fake) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {

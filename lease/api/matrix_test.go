@@ -93,6 +93,9 @@ var matrix = []struct {
 	{"POST /v1/pause", "Pause", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error {
 		return c.Pause(ctx, lease.Target{All: true}, "", 0)
 	}},
+	{"POST /v1/pause", "Pause", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Pause(ctx, lease.Target{Worker: "mac of ours"}, "", 0)
+	}},
 	{"POST /v1/resume", "Resume", "204 204 403 403  404 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		return c.Resume(ctx, lease.Target{Job: s.job}, "")
 	}},
@@ -122,6 +125,14 @@ var matrix = []struct {
 	}},
 	{"GET /v1/census", "Census", "200 200 200 403  200 200 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		_, err := c.Census(ctx)
+		return err
+	}},
+	{"GET /v1/jobs/{job}/why", "Why", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Why(ctx, s.grant.Shard)
+		return err
+	}},
+	{"GET /v1/jobs/{job}/why", "Why", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Why(ctx, lease.ShardID{Job: s.job})
 		return err
 	}},
 	{"GET /v1/workers", "Workers", "200 200 200 403  200 200 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {

@@ -36,7 +36,7 @@ var (
 	held    = lease.Upload{Digest: abc, Size: 3, Shard: shardID, Fence: 1<<60 + 1, Token: "t"}
 	ann     = lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}
 	invited = lease.Invitation{Actor: lease.Actor{ID: "mac", Role: lease.WorkerRole, Projects: []lease.Project{"p"}}, Secret: abc, For: time.Hour, Again: true}
-	beat    = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5}}}
+	beat    = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5, Signs: 9}}, Withdrawn: []lease.Withdrawal{withdrawal}}
 )
 
 // operations call each route once, and say what the control plane must be asked.
@@ -65,6 +65,13 @@ var operations = []struct {
 	{"POST /v1/resume", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Resume(ctx, lease.Target{Kind: "ocr"}, "cool")
 	}, []any{lease.Target{Kind: "ocr"}, "cool"}},
+	{"POST /v1/pause", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Pause(ctx, lease.Target{Worker: "mac"}, "new disk", time.Hour)
+	}, []any{lease.Target{Worker: "mac"}, "new disk", time.Hour}},
+	{"GET /v1/jobs/{job}/why", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Why(ctx, shardID) }, []any{shardID}},
+	{"GET /v1/jobs/{job}/why", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
+		return c.Why(ctx, lease.ShardID{Job: jobID})
+	}, []any{lease.ShardID{Job: jobID}}},
 	{"GET /v1/jobs/{job}/shards", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) {
 		return c.Shards(ctx, jobID, 1<<32-1, 7, true)
 	}, []any{jobID, uint32(1<<32 - 1), 7, true}},

@@ -52,6 +52,7 @@ var routes = append([]route{
 	{Route{"GET", "/v1/jobs/{job}/shards", reader, true}, (*call).shards},
 	{Route{"GET", "/v1/jobs/{job}/input", anyone, true}, (*call).input},
 	{Route{"GET", "/v1/events", reader, true}, (*call).events},
+	{Route{"GET", "/v1/jobs/{job}/why", reader, true}, (*call).why},
 	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
 	{Route{"GET", "/v1/census", reader, true}, (*call).census},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
@@ -227,6 +228,17 @@ func (c *call) events(r *http.Request) (any, error) {
 	}
 	list, err := c.control.Follow(r.Context(), of, after, limit, min(time.Duration(wait), lease.MaxWait))
 	return eventList{list}, err
+}
+
+func (c *call) why(r *http.Request) (any, error) {
+	id, err := lease.ParseJobID(r.PathValue("job"))
+	q := parseQuery(r, "shard")
+	of := lease.ShardID{Job: id, Seq: uint32(q.uint("shard", 32))}
+	if err = cmp.Or(err, q.err); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Why(r.Context(), of)
+	return out, err
 }
 
 func (c *call) workers(r *http.Request) (any, error) {

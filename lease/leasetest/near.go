@@ -56,6 +56,10 @@ func (n near) Follow(ctx context.Context, of lease.ShardID, after uint64, limit 
 	return n.ctl().Follow(ctx, of, after, limit, wait)
 }
 
+func (n near) Why(ctx context.Context, of lease.ShardID) (lease.Why, error) {
+	return n.ctl().Why(ctx, of)
+}
+
 func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
 
 func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }

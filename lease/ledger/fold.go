@@ -50,9 +50,9 @@ func (v *verifier) fold(ev *lease.Event) {
 	case id.Job != 0:
 		v.jobEvent(id, f, ev)
 	case ev.Kind == lease.EventPaused:
-		v.pauses[ev.What] = pause{ev.Seq, ev.Sum}
+		v.pauses[ev.Target()] = pause{ev.Seq, ev.Sum}
 	case ev.Kind == lease.EventResumed:
-		delete(v.pauses, ev.What)
+		delete(v.pauses, ev.Target())
 	}
 	f.kind = ev.Kind
 }
@@ -113,16 +113,17 @@ func (v *verifier) carried(id lease.ShardID, f *fold, ev *lease.Event) {
 	}
 }
 
-// pause is how a pause of a kind, or of everything, began.
+// pause is how a pause of a kind, a worker, or everything began.
 type pause struct{ seq, sum uint64 }
 
 // carriedPause takes in a pause that began before the cut, or knows of it already.
 func (v *verifier) carriedPause(ev *lease.Event) {
-	began, known := v.pauses[ev.What]
+	of := ev.Target()
+	began, known := v.pauses[of]
 	if known && began.sum != ev.Sum || !known && v.head.Base == 0 {
-		v.add("carried_disagrees", lease.Target{Kind: ev.What, All: ev.What == ""}.String(), "event %d carries a pause that is not what the history before it says", ev.Seq)
+		v.add("carried_disagrees", of.String(), "event %d carries a pause that is not what the history before it says", ev.Seq)
 	}
-	v.pauses[ev.What] = pause{ev.Seq, ev.Sum}
+	v.pauses[of] = pause{ev.Seq, ev.Sum}
 }
 
 func (v *verifier) jobEvent(id lease.ShardID, f *fold, ev *lease.Event) {

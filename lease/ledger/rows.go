@@ -235,6 +235,10 @@ func (v *verifier) jobRows() {
 		}
 		if err == nil {
 			v.input(&j)
+			v.key(&j)
+			if j.Ended.IsZero() == j.State.Terminal() {
+				v.add("end_disagrees", id, "the job is %s, and its end %v", j.State, j.Ended)
+			}
 		}
 		return true
 	})
@@ -255,8 +259,8 @@ func (v *verifier) input(j *lease.Job) {
 // pauseRows compares what is paused beside jobs with the store's own events.
 func (v *verifier) pauseRows() {
 	v.snap.Pauses(func(p lease.Pause, sum uint64, err error) bool {
-		began, ok := v.pauses[p.Kind]
-		delete(v.pauses, p.Kind)
+		began, ok := v.pauses[p.Target]
+		delete(v.pauses, p.Target)
 		switch {
 		case err != nil:
 			v.add("row_unreadable", p.Target.String(), "%v", err)
@@ -267,7 +271,7 @@ func (v *verifier) pauseRows() {
 		}
 		return true
 	})
-	for kind, p := range v.pauses {
-		v.add("pause_disagrees", lease.Target{Kind: kind, All: kind == ""}.String(), "event %d paused it, but there is no row", p.seq)
+	for of, p := range v.pauses {
+		v.add("pause_disagrees", of.String(), "event %d paused it, but there is no row", p.seq)
 	}
 }

@@ -84,7 +84,7 @@ const (
 // revision of the ways work is done: raising one makes earlier results of that
 // kind no longer reusable.
 var revision = map[lease.Kind]string{
-	Transcode: "1", Transcribe: "1", Summarize: "1",
+	Transcode: "2", Transcribe: "1", Summarize: "1",
 	Embed: "1", Generate: "1", Classify: "1", OCR: "1", SummarizeText: "1",
 }
 

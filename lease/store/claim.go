@@ -92,8 +92,15 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) error {
 	ix := t.s.index
 	w := ix.worker(x.Worker)
+	w.job = x.Job
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
+	}
+	if ix.stops.workers[x.Worker] {
+		if ix.alone == x.Worker {
+			ix.alone = "" // the suspect is for another one
+		}
+		return nil
 	}
 	actor = t.s.scope.Load().claimant(actor)
 	left := map[lease.Kind]int{}
@@ -117,15 +124,24 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 		if err != nil {
 			return err
 		}
-		if did, err := t.reuse(sh); err != nil {
+		key := t.reuseOf(sh)
+		if did, err := t.reuse(sh, key); err != nil {
 			return err
 		} else if did {
+			reused++
+			continue
+		}
+		if l := ix.maker(&sh.Shard, key); l != nil {
+			ix.setAside(tk, l)
 			reused++
 			continue
 		}
 		told := len(out.Grants)
 		if err := t.grant(actor, sh, x, left, out); err != nil {
 			return err
+		}
+		if l := ix.leases[sh.ID]; l != nil {
+			ix.make(l, key)
 		}
 		if size += bulk(out.Grants[told:]); size > maxPageBytes {
 			return nil // the rest is for the next claim

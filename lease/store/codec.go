@@ -39,7 +39,7 @@ const (
 	keyReuse   = 'u' // + digest
 	keyActor   = 'a' // + actor id
 	keyProject = 'q' // + project
-	keyPause   = 'z' // + kind; nothing: of everything
+	keyPause   = 'z' // + kind, or a byte 0 and a worker; nothing: of everything
 	keyDrop    = 'd' // + job: its rows are being removed
 )
 
@@ -230,7 +230,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
-	first   bool   // as read: in the form of version 1
+	former  bool   // as read: in the form of an earlier version
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -267,6 +267,10 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
 		e.uint(uint64(*j.Old.Of(s)))
 	}
+	e.bool(!j.Ended.IsZero())
+	if !j.Ended.IsZero() {
+		e.uint(uint64(j.Ended.UnixMilli()))
+	}
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -283,7 +287,7 @@ func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 
 func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{first: d.err == nil && v < 2}
+	j = &jobRow{former: d.err == nil && v < rowVersion}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
@@ -314,13 +318,18 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	if v >= 2 {
 		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
 	}
+	if v >= 3 && d.bool() {
+		j.Ended = time.UnixMilli(int64(d.uint())).UTC()
+	}
 	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {
 		return nil, 0, fmt.Errorf("job %v: row damaged: %w", id, err)
 	}
-	j.State = j.Derive()
+	if j.State = j.Derive(); v < 3 && j.State.Terminal() {
+		j.Ended = j.Submitted // when it did was not kept
+	}
 	return j, fixed, nil
 }
 
@@ -483,6 +492,26 @@ type head struct {
 	Cut      uint64       // of the checkpoint in the making; 0: there is none
 	CutChain lease.Digest // the chain's digest there
 	Carried  uint64       // rows carried over it so far
+
+	Identity uint64  // sum of the identity's row
+	Keys     entries // idempotency keys
+	Reuses   entries // of reusable work
+}
+
+// entries are the rows of an index, none of which any event tells of: how many
+// there are, and what their sums add up to.
+type entries struct {
+	N, Sum uint64
+}
+
+// replace counts an entry's new value, nil for none, in the place of the old one.
+func (n *entries) replace(key, old, value []byte) {
+	if old != nil {
+		n.N, n.Sum = n.N-1, n.Sum-sum(key, old)
+	}
+	if value != nil {
+		n.N, n.Sum = n.N+1, n.Sum+sum(key, value)
+	}
 }
 
 func encodeHead(h *head) []byte {
@@ -503,6 +532,11 @@ func encodeHead(h *head) []byte {
 	e.uint(h.Cut)
 	e.digest(h.CutChain)
 	e.uint(h.Carried)
+	e.fixed64(h.Identity)
+	for _, n := range []entries{h.Keys, h.Reuses} {
+		e.uint(n.N)
+		e.fixed64(n.Sum)
+	}
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
@@ -517,6 +551,10 @@ func decodeHead(b []byte) (h head, err error) {
 		h.Events, h.Last = d.uint32(), d.uint()
 		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
 		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
+	}
+	if v >= 3 {
+		h.Identity = d.fixed64()
+		h.Keys, h.Reuses = entries{d.uint(), d.fixed64()}, entries{d.uint(), d.fixed64()}
 	}
 	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))

@@ -90,7 +90,7 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 		return err
 	}
 	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() && sh.Result.Failed == 0 {
-		t.put(reuseKey(key), shardKey(keyShard, sh.ID)[1:])
+		t.index(&t.head.Reuses, reuseKey(key), shardKey(keyShard, sh.ID)[1:])
 	}
 	return nil
 }

@@ -24,7 +24,7 @@
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
 //	d job                 the job was pruned, and its shards are being removed
-//	z kind                a pause of the kind; without one, of everything
+//	z kind                a pause of the kind; without one, of everything; behind a byte 0, of a worker
 //
 // # Rows
 //
@@ -40,6 +40,10 @@
 // of the first: each event behind its length, then the 32-byte digest of the
 // chain, SHA-256(digest before, sequence of the first, events). The head, written
 // with every commit, names the newest event and the digest there.
+//
+// No event tells of the entries under k and u, and of m: the head counts the entries
+// and adds up their sums, and keeps the sum of the identity. A key leads to the newest
+// job that has it.
 //
 // Each event keeps the sequence of the one before it in its shard, so that a
 // history is read backwards from its row without an index; and the newest one

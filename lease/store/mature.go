@@ -31,5 +31,6 @@ func (x *index) mature(now time.Time) {
 		l.lapsed = true
 		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
 		x.offer(l.ticket)
+		x.unmake(l)
 	}
 }

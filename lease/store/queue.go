@@ -140,6 +140,7 @@ func (x *index) withdraw(t ticket) {
 		x.suspects.Delete(t)
 	}
 	delete(x.resting, t.id())
+	delete(x.aside, t.id())
 	if _, had := t.line.slots.Delete(t.slot); had && t.line.slots.Len() == 0 && !t.line.hidden {
 		x.leave(t.line)
 	}

@@ -21,6 +21,9 @@ func (w *world) heal() {
 	}
 	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{All: true}, "")) // one of unknown outcome
 	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Kind: leasetest.Work}, ""))
+	for _, p := range w.workers {
+		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Worker: p.Worker}, ""))
+	}
 	for id := range w.jobs {
 		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: id}, ""))
 	}

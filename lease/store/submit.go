@@ -85,13 +85,21 @@ func keyOf(sub *lease.Submission) []byte {
 	return nil
 }
 
+// key is what the job's submission is known by.
+func (j *jobRow) key() []byte {
+	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input})
+}
+
 func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, in *list) (lease.JobID, error) {
 	key := keyOf(&sub)
 	if key != nil {
 		if b := t.get(key); b != nil {
 			j, err := t.job(lease.JobID(decodeKey(append([]byte{keyKey}, b...))))
-			if err != nil {
+			if err != nil && !isNotFound(err) {
 				return 0, err
+			}
+			if err != nil || !bytes.Equal(j.key(), key) { // it must not tell of what may be another's
+				return 0, fmt.Errorf("key %q: the store is damaged: its entry leads to no job of that key", sub.Key)
 			}
 			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input {
 				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
@@ -113,7 +121,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 	t.jobs[id] = j
 	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
 	if key != nil {
-		t.put(key, jobKey(keyKey, id)[1:])
+		t.index(&t.head.Keys, key, jobKey(keyKey, id)[1:])
 	}
 	if in != nil {
 		return id, t.startList(j, in)

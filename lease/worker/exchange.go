@@ -246,7 +246,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 		}
 		if refusal == "" {
 			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since}
-			t.ctx, t.cancel = context.WithCancelCause(context.Background())
+			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
 			a.running.Add(1) // not while draining, so never after the wait began
 			go a.attempt(t)

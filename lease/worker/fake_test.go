@@ -389,17 +389,19 @@ type rig struct {
 	cfg Config
 	a   *Agent
 	sp  *spool.Spool
+	dir string // the spool's
 	end context.CancelFunc
 	err chan error
 }
 
 func newRig(t *testing.T, e execute) *rig {
 	t.Helper()
-	sp, err := spool.Open(t.TempDir())
+	dir := t.TempDir()
+	sp, err := spool.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{fake: newFake(), t: t, sp: sp}
+	r := &rig{fake: newFake(), t: t, sp: sp, dir: dir}
 	r.cfg = Config{
 		ID: "w", Incarnation: 1, Control: r.fake, Spool: sp, Dir: t.TempDir(),
 		Executors: map[lease.Kind]Executor{"k": e}, Parallel: 1, Rand: func() float64 { return 0.5 },

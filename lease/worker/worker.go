@@ -34,6 +34,8 @@ type Config struct {
 	Dir     string // work folder
 	Marks   string // file that remembers how far each store was seen to be; empty: forgotten at the end
 
+	Base context.Context // of what executors get beside the lease's end: values alone; nil: none
+
 	Executors map[lease.Kind]Executor
 	Parallel  int                // shards at once, of all kinds together; 0 is 1
 	Slots     map[lease.Kind]int // shards of a kind at once; kinds not named: Parallel
@@ -114,6 +116,9 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.Parallel <= 0 {
 		c.Parallel = 1
+	}
+	if c.Base == nil {
+		c.Base = context.Background()
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
