@@ -91,7 +91,7 @@ func (c *Client) Follow(ctx context.Context, of lease.ShardID, after uint64, lim
 		q.Set("wait_ns", strconv.FormatInt(int64(wait), 10))
 	}
 	var out eventList
-	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q, wait: wait + answerWait}, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q}, &out)
 	return out.Events, err
 }
 
@@ -211,7 +211,7 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 }
 
 func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
+	rq := request{method: http.MethodPost, path: "/v1/exchange"}
 	if c.json {
 		rq.json = x
 	} else if rq.compact, err = wire.AppendExchange(nil, &x); err != nil {

@@ -100,7 +100,7 @@ func TestPinResumed(t *testing.T) {
 		}
 		defer c.Close()
 		io.WriteString(c, "GET / HTTP/1.0\r\n\r\n") //nolint:errcheck // the answer tells
-		if _, err := io.ReadAll(c); err != nil {     // the tickets come along with it
+		if _, err := io.ReadAll(c); err != nil {    // the tickets come along with it
 			return false, err
 		}
 		return c.ConnectionState().DidResume, nil

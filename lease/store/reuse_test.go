@@ -78,7 +78,7 @@ func TestTwins(t *testing.T) {
 			}
 			for range 40 {
 				f.Clock.Advance(3 * time.Second) // less than what it takes for a stall
-				w.Exchange(lease.Exchange{}) // any command makes it look at the clock
+				w.Exchange(lease.Exchange{})     // any command makes it look at the clock
 			}
 		}, false},
 	} {
