@@ -22,7 +22,11 @@ func keyOf(j *lease.Job) string {
 	case j.Key != "":
 		return string(j.Project) + "\x00" + j.Key
 	case j.Input != lease.Input{}:
-		d := lease.ReuseDigest(string(j.Kind), string(j.Params), string(j.Input.Digest[:]))
+		parts := []string{string(j.Kind), string(j.Params), string(j.Input.Digest[:])}
+		if j.Cost.Max > 0 {
+			parts = append(parts, j.Cost.Max.String())
+		}
+		d := lease.ReuseDigest(parts...)
 		return string(j.Project) + "\x00\x00" + string(d[:])
 	}
 	return ""

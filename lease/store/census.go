@@ -97,6 +97,7 @@ func (t *tally) job(j *jobRow) {
 		t.jobs[j.Kind] = n
 	}
 	n.Jobs[j.State]++
+	n.Cost.Reserved, n.Cost.Spent = n.Cost.Reserved.Plus(j.Cost.Reserved), n.Cost.Spent.Plus(j.Cost.Spent)
 	for _, p := range []struct{ sum, of *lease.Progress }{{&n.Items, &j.Items}, {&n.Work, &j.Work}} {
 		p.sum.Total += p.of.Total
 		p.sum.Done += p.of.Done

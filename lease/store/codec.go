@@ -13,7 +13,7 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 3
+const rowVersion = 4
 
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
@@ -160,6 +160,9 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 		e.string(m.Model)
 		e.string(m.Server)
 	}
+	e.fixed64(uint64(s.Intent.Fence))
+	e.uint(uint64(s.Intent.Reserved))
+	e.uint(uint64(s.Spent))
 	return e.b
 }
 
@@ -220,6 +223,10 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
 		}
 	}
+	if v >= 4 {
+		s.Intent = lease.Intent{Fence: lease.Fence(d.fixed64()), Reserved: lease.Cost(d.uint())}
+		s.Spent = lease.Cost(d.uint())
+	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -253,6 +260,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.uint(uint64(j.Input.Bytes))
 	e.digest(j.Reuse)
 	e.pause(&j.Pause)
+	e.uint(uint64(j.Cost.Max))
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -271,6 +279,8 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	if !j.Ended.IsZero() {
 		e.uint(uint64(j.Ended.UnixMilli()))
 	}
+	e.uint(uint64(j.Cost.Reserved))
+	e.uint(uint64(j.Cost.Spent))
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -300,6 +310,9 @@ func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 			j.Pause.Job = id
 		}
 	}
+	if v >= 4 {
+		j.Cost.Max = lease.Cost(d.uint())
+	}
 	return j, v
 }
 
@@ -320,6 +333,9 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	}
 	if v >= 3 && d.bool() {
 		j.Ended = time.UnixMilli(int64(d.uint())).UTC()
+	}
+	if v >= 4 {
+		j.Cost.Reserved, j.Cost.Spent = lease.Cost(d.uint()), lease.Cost(d.uint())
 	}
 	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
@@ -404,6 +420,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.string(string(ev.What))
 		e.string(string(ev.Project))
 		e.string(string(ev.Subject))
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if ev.Cost > 0 {
+			e.uint(uint64(ev.Cost))
+		}
 	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
@@ -455,6 +475,10 @@ func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
 	case lease.EventCarried:
 		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
 		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if len(in.b) > 0 {
+			ev.Cost = lease.Cost(in.uint())
+		}
 	case lease.EventPaused, lease.EventResumed:
 		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,

@@ -65,7 +65,8 @@ type openLease struct {
 	moved    time.Time // when a heartbeat told last of progress, or that it did not run; zero: none did yet
 	lapses   uint16    // counted before it
 	ticket   ticket
-	lapsed   bool            // past its deadline, and claimable
+	lapsed   bool            // past its deadline, and claimable unless it intends to spend
+	spends   bool            // there is an intent
 	key      lease.Digest    // identity of the work; zero: it has none
 	twins    []lease.ShardID // set aside until it ends
 }
@@ -80,6 +81,9 @@ type workerSeen struct {
 	job     lease.JobID // that its newest claim was bound to; 0: to none
 	leases  map[lease.ShardID]*openLease
 
+	paces     []lease.Pace       // as of its newest claim
+	waits     *lease.Exchange    // waits for work; nil: none of it does
+	promised  int                // shards that others were asked to give back, since it last claimed
 	withdrawn []lease.Withdrawal // as its last heartbeat said
 	told      time.Time          // when
 }
@@ -105,7 +109,10 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		}
 		x.opened(s)
 	}
-	if l := x.leases[s.ID]; l != nil {
+	if l := x.leases[s.ID]; l != nil && s.State == lease.Leased && l.fence == s.Fence {
+		l.spends = s.Intent.Fence != 0
+		return nil
+	} else if l != nil {
 		x.close(l)
 	}
 	if was == lease.Ready {
@@ -126,7 +133,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
 		delete(x.silent, s.ID)
-		x.settled(s.ID.Job)
+		x.settled(s.ID.Job, s.Work)
 		return x.needless(s)
 	}
 	return nil
@@ -140,6 +147,7 @@ func (x *index) opened(s *lease.Shard) {
 		x.jobs[s.ID.Job] = j
 	}
 	j.open++
+	j.left += s.Work
 	if len(s.Inputs) == 0 {
 		return
 	}
@@ -190,7 +198,7 @@ func (x *index) left(d lease.Digest) {
 }
 
 func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, spends: s.Intent.Fence != 0, ticket: x.ticketOf(s)}
 	x.leases[s.ID] = l
 	x.watch(l)
 	x.worker(s.Holder.Worker).leases[s.ID] = l

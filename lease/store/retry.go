@@ -99,7 +99,7 @@ func meant(r kv.Reader, row *lease.Shard, what lease.Selection) bool {
 	if len(what.Items) > 0 {
 		return row.Opens > 0 && slices.ContainsFunc(what.Items, func(n uint32) bool { return n >= row.Item && n-row.Item < row.Opens })
 	}
-	return row.State == lease.Failed || row.State == lease.Canceled || row.Result.Failed > 0 || unplanned(r.Get, row)
+	return row.State == lease.Failed || row.State == lease.Canceled || row.Result.Failed > 0 || unplanned(r.Get, row) || what.Resend && row.Intent.Fence != 0
 }
 
 // unplanned reports whether a cancel kept the shards of a result from being added.
@@ -157,10 +157,19 @@ func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uin
 			continue // it came along with another one, or with another request
 		}
 		out.Found++
+		if sent, err := t.resend(sh, what); err != nil {
+			return out, err
+		} else if sent {
+			out.Resent++
+			continue
+		}
+		a.resend = what.Resend
 		if err := a.begin(sh, named, len(what.Items) > 0); err != nil {
 			return out, err
 		}
 		switch {
+		case a.unknown:
+			out.Unknown++
 		case a.busy:
 			out.Busy++
 		case a.lost:
@@ -264,6 +273,18 @@ type again struct {
 	fresh bool                // no earlier result is wanted
 	busy  bool
 	lost  bool
+
+	resend  bool // also what may have been paid already
+	unknown bool // there is such work, and it is not to be sent again
+}
+
+// resend puts a parked shard back into the queue, if that is wanted.
+func (t *tx) resend(sh *shardTx, what lease.Selection) (bool, error) {
+	l := t.s.index.leases[sh.ID]
+	if !what.Resend || l == nil || !l.lapsed || !l.spends {
+		return false, nil
+	}
+	return true, t.step(sh, lease.Expire{Fence: sh.Fence})
 }
 
 // begin collects what doing a selected shard again takes.
@@ -317,6 +338,10 @@ func (a *again) below(sh *shardTx, fn func(*shardTx) error) error {
 func (a *again) add(sh *shardTx) error {
 	seq := sh.ID.Seq
 	if a.set[seq] != nil || a.under[seq] != 0 || a.busy || a.lost {
+		return nil
+	}
+	if sh.Class == lease.Unknown && sh.State == lease.Failed && !a.resend {
+		a.unknown, a.busy = true, true
 		return nil
 	}
 	if !sh.State.Terminal() || a.t.get(shardKey(keyPlan, sh.ID)) != nil {

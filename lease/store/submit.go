@@ -79,7 +79,11 @@ func keyOf(sub *lease.Submission) []byte {
 	case sub.Key != "":
 		return idempotencyKey(sub.Project, sub.Key)
 	case sub.Input != (lease.Input{}):
-		d := lease.ReuseDigest(string(sub.Kind), string(sub.Params), string(sub.Input.Digest[:]))
+		parts := []string{string(sub.Kind), string(sub.Params), string(sub.Input.Digest[:])}
+		if sub.MaxCost > 0 { // under another limit it may come to more
+			parts = append(parts, sub.MaxCost.String())
+		}
+		d := lease.ReuseDigest(parts...)
 		return idempotencyKey(sub.Project, "\x00"+string(d[:]))
 	}
 	return nil
@@ -87,7 +91,7 @@ func keyOf(sub *lease.Submission) []byte {
 
 // key is what the job's submission is known by.
 func (j *jobRow) key() []byte {
-	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input})
+	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input, MaxCost: j.Cost.Max})
 }
 
 func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, in *list) (lease.JobID, error) {
@@ -101,7 +105,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 			if err != nil || !bytes.Equal(j.key(), key) { // it must not tell of what may be another's
 				return 0, fmt.Errorf("key %q: the store is damaged: its entry leads to no job of that key", sub.Key)
 			}
-			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input {
+			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input || j.Cost.Max != sub.MaxCost {
 				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
 			}
 			if st := j.Derive(); st != lease.JobFailed && st != lease.JobCanceled {
@@ -116,7 +120,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 	id := lease.JobID(uint64(t.head.Epoch)<<32 | uint64(t.head.Job))
 	j := &jobRow{Job: lease.Job{
 		ID: id, Project: sub.Project, Kind: sub.Kind, Params: bytes.Clone(sub.Params), Priority: sub.Priority,
-		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now,
+		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now, Cost: lease.Bill{Max: sub.MaxCost},
 	}, NextSeq: 1}
 	t.jobs[id] = j
 	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})

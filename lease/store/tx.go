@@ -244,6 +244,11 @@ func (t *tx) step(sh *shardTx, c lease.Command) error {
 		return err
 	}
 	was := sh.State
+	if next.Spent != sh.Spent || next.Intent != sh.Intent {
+		j.Cost.Spent = j.Cost.Spent - sh.Spent + next.Spent
+		j.Cost.Reserved = j.Cost.Reserved - sh.Intent.Reserved + next.Intent.Reserved
+		t.marked[j.ID] = true
+	}
 	t.carry(sh)
 	next.Events, next.Last = sh.Events, sh.Last
 	sh.Shard = next

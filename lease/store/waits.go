@@ -12,7 +12,7 @@ import (
 func (s *Store) waits(j *lease.Job, now time.Time) string {
 	x := s.index
 	switch {
-	case j.State.Terminal() || j.Shards.Leased > 0:
+	case j.State.Terminal() || j.Shards.Leased > j.Parked:
 		return ""
 	case x.marks[j.ID] == markPaused:
 		return "it is paused"
@@ -36,6 +36,9 @@ func (s *Store) waits(j *lease.Job, now time.Time) string {
 	}
 	if why == "" {
 		why = x.rest(j.ID, now)
+	}
+	if why == "" && j.Parked > 0 {
+		why = fmt.Sprintf("%d of its shards sent a paid request whose outcome is unknown: they wait for their worker, or for retry --resend", j.Parked)
 	}
 	return why
 }
