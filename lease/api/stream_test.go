@@ -219,7 +219,7 @@ func TestStreamPatience(t *testing.T) {
 				<-time.After(10 * time.Second)
 			}
 		}},
-		{"half an answer", 60 * time.Second, func(conn net.Conn, r *bufio.Reader) {
+		{"half an answer", 25 * time.Second, func(conn net.Conn, r *bufio.Reader) {
 			conn.Write([]byte("\x00\x00\x10\x00\x02\x01")) //nolint:errcheck // a test's
 			io.Copy(io.Discard, r)                         //nolint:errcheck // likewise
 		}},
@@ -356,7 +356,7 @@ func TestStreamRights(t *testing.T) {
 	}
 	for name, end := range map[lease.ActorID]func() error{
 		"revoked": func() error { return ctl.RevokeActor(t.Context(), "revoked") },
-		"rotated": func() error { return ctl.RotateActor(t.Context(), "rotated", lease.Digest{1}) },
+		"rotated": func() error { return ctl.RotateActor(t.Context(), "rotated", lease.Digest{1}, 0) },
 	} {
 		c := add(name)
 		if err := ask(c, lease.WorkerID(name), 1, 0); err != nil {
