@@ -52,7 +52,7 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 	if !offer.Able(pack.Need) {
 		return unable(pack.Need)
 	}
-	return c.embedded(x, func(ctl lease.Control, w *workerFolder) error {
+	return c.embedded(x, func(ctl lease.Control, _ *localStore, w *workerFolder) error {
 		limit, err := maxCost(x)
 		if err != nil {
 			return err

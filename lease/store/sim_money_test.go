@@ -35,18 +35,13 @@ func (w *world) intend(p *player) {
 
 // resend sends again all that is parked.
 func (w *world) resend() {
-	jobs, err := w.ctl().Jobs(w.Context(), 0, lease.MaxPage) // also those whose submission was never answered
-	if w.failed("jobs", err) {
-		return
-	}
-	for i := range jobs {
-		id := jobs[i].ID
-		job, err := w.ctl().Job(w.Context(), id)
-		if err != nil || job.Parked == 0 || job.Canceled {
+	for _, j := range w.all() {
+		job, err := w.ctl().Job(w.Context(), j.ID)
+		if w.failed("job", err) || job.Parked == 0 || job.Canceled {
 			continue
 		}
 		w.count["parked"] += int(job.Parked)
-		got, err := w.ctl().Retry(w.Context(), id, lease.Selection{Resend: true}, 0)
+		got, err := w.ctl().Retry(w.Context(), job.ID, lease.Selection{Resend: true}, 0)
 		if errors.Is(err, lease.ErrNotAllowed) || w.failed("resend", err) {
 			continue
 		}
