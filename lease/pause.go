@@ -7,9 +7,10 @@ import (
 
 // Target is what a pause stops: exactly one of its fields is set.
 type Target struct {
-	Job  JobID `json:"job,omitzero"`
-	Kind Kind  `json:"kind,omitempty"` // of shards
-	All  bool  `json:"all,omitempty"`
+	Job    JobID    `json:"job,omitzero"`
+	Kind   Kind     `json:"kind,omitempty"`   // of shards
+	Worker WorkerID `json:"worker,omitempty"` // which is told, and drains
+	All    bool     `json:"all,omitempty"`
 }
 
 func (t Target) String() string {
@@ -18,6 +19,8 @@ func (t Target) String() string {
 		return "job " + t.Job.String()
 	case t.Kind != "":
 		return fmt.Sprintf("kind %q", string(t.Kind))
+	case t.Worker != "":
+		return fmt.Sprintf("worker %q", string(t.Worker))
 	}
 	return "everything"
 }
@@ -25,13 +28,13 @@ func (t Target) String() string {
 // Check returns ErrInvalid unless exactly one field is set.
 func (t Target) Check() error {
 	n := 0
-	for _, set := range []bool{t.Job != 0, t.Kind != "", t.All} {
+	for _, set := range []bool{t.Job != 0, t.Kind != "", t.Worker != "", t.All} {
 		if set {
 			n++
 		}
 	}
 	if n != 1 {
-		return fmt.Errorf("pause of %d targets, not of a job, a kind or everything: %w", n, ErrInvalid)
+		return fmt.Errorf("pause of %d targets, not of a job, a kind, a worker or everything: %w", n, ErrInvalid)
 	}
 	return nil
 }
@@ -52,6 +55,9 @@ func (p Pause) IsZero() bool { return p == Pause{} }
 // String says who, why and for how long.
 func (p Pause) String() string {
 	s := "paused by " + string(p.Actor)
+	if p.Worker != "" {
+		s = "drained by " + string(p.Actor)
+	}
 	if p.Reason != "" {
 		s += ": " + p.Reason
 	}

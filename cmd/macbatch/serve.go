@@ -124,7 +124,7 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, workName), Marks: filepath.Join(w.dir, marksName), Base: child.With(context.Background(), w.children),
-		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
+		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, LeaseLimit: x.Int("lease-limit"), Loads: tools.Loads, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
 		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 		Guards: checks, Facts: facts(tools), Awake: w.awake.hold,
 	})

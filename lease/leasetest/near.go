@@ -56,6 +56,10 @@ func (n near) Follow(ctx context.Context, of lease.ShardID, after uint64, limit 
 	return n.ctl().Follow(ctx, of, after, limit, wait)
 }
 
+func (n near) Why(ctx context.Context, of lease.ShardID) (lease.Why, error) {
+	return n.ctl().Why(ctx, of)
+}
+
 func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ctl().Workers(ctx) }
 
 func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }
@@ -69,6 +73,8 @@ func (n near) Backup(ctx context.Context, w io.Writer) error { return n.ctl().Ba
 func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, error) {
 	return n.ctl().Exchange(ctx, x)
 }
+
+func (n near) Intend(ctx context.Context, i lease.Intention) error { return n.ctl().Intend(ctx, i) }
 
 func (n near) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error) {
 	return n.ctl().Heartbeat(ctx, b)

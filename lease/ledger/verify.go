@@ -26,8 +26,8 @@ type verifier struct {
 	folds    map[lease.ShardID]*fold
 	dropped  lease.JobID // pruned, though its own events belong to an earlier pass
 
-	pauses map[lease.Kind]pause  // of kinds, and of everything: how each began
-	scopes map[string]*scopeFold // projects and actors, by their name in problems
+	pauses map[lease.Target]pause // of kinds, workers and everything: how each began
+	scopes map[string]*scopeFold  // projects and actors, by their name in problems
 
 	counting lease.JobID // whose shards are being added up
 	counts   recount
@@ -36,7 +36,7 @@ type verifier struct {
 // Verify checks a snapshot, holding at most limit histories at a time. Its error
 // means that it could not be read at all.
 func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
-	v := &verifier{snap: s, limit: max(limit, 2), pruning: map[lease.JobID]bool{}, pauses: map[lease.Kind]pause{}, scopes: map[string]*scopeFold{}}
+	v := &verifier{snap: s, limit: max(limit, 2), pruning: map[lease.JobID]bool{}, pauses: map[lease.Target]pause{}, scopes: map[string]*scopeFold{}}
 	var err error
 	if v.head, err = s.Head(); err != nil {
 		v.add("head_disagrees", "ledger", "%v", err)
@@ -51,6 +51,7 @@ func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
 		if first {
 			v.pauseRows()
 			v.scopeRows()
+			v.indexes(err == nil)
 		}
 		if v.to.IsZero() {
 			break

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"macbatch/lease"
 )
@@ -36,7 +38,7 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
 	}
 	if h.Incarnation > w.hello.Incarnation {
-		w.request = 0
+		w.request, w.withdrawn = 0, nil
 	}
 	w.hello, w.actor, w.seen = h, actor, now
 	if claims {
@@ -57,6 +59,9 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 	if b.Worker == "" {
 		return out, fmt.Errorf("heartbeat without a worker id: %w", lease.ErrInvalid)
 	}
+	if len(b.Withdrawn) > lease.MaxWithdrawn {
+		return out, fmt.Errorf("heartbeat with %d withdrawals, over %d: %w", len(b.Withdrawn), lease.MaxWithdrawn, lease.ErrTooLarge)
+	}
 	if err := c.s.greet(c.actor.ID, b.Hello, false, 0); err != nil {
 		return out, err
 	}
@@ -70,6 +75,8 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 		c.s.index.worker(b.Worker).facts = b.Facts.Clipped()
 	}
 	now := c.s.now()
+	c.s.index.worker(b.Worker).withdraw(b.Withdrawn, now)
+	out.Drain = c.s.index.stops.of(lease.Target{Worker: b.Worker}, now)
 	for _, lb := range b.Leases {
 		l := c.s.index.leases[lb.Shard]
 		if l == nil || l.fence != lb.Fence || l.holder.Worker != b.Worker || l.holder.Actor != c.actor.ID ||
@@ -77,9 +84,36 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 			out.Lost = append(out.Lost, lb.Shard)
 			continue
 		}
-		c.s.index.renew(l, now.Add(c.s.term))
-		l.ran = l.ran || lb.Phase == lease.Running
+		if lb.Phase != lease.Running || !l.ran || lb.Work != l.work || lb.Signs != l.signs || l.moved.IsZero() {
+			l.moved = now
+		}
+		if now.Sub(l.moved) < lease.StallLimit(l.size) { // else it may lapse: whoever holds it gets nowhere
+			c.s.index.renew(l, now.Add(c.s.term))
+		}
+		l.ran, l.signs = l.ran || lb.Phase == lease.Running, lb.Signs
 		c.s.index.progress(l, min(lb.Work, 1<<62))
 	}
+	out.Back = c.s.unbegun(c.actor.ID, &b, now)
 	return out, nil
+}
+
+// withdraw notes what a worker does not offer at the moment.
+func (w *workerSeen) withdraw(list []lease.Withdrawal, now time.Time) {
+	w.withdrawn, w.told = slices.Clone(list), now
+	for i := range w.withdrawn {
+		w.withdrawn[i].Reason = clip(w.withdrawn[i].Reason)
+	}
+}
+
+// lacks is that as of now.
+func (w *workerSeen) lacks(now time.Time) []lease.Withdrawal {
+	list := slices.Clone(w.withdrawn)
+	for i := range list {
+		since := max(0, now.Sub(w.told))
+		list[i].Age += since
+		if list[i].Again > 0 {
+			list[i].Again = max(time.Second, list[i].Again-since)
+		}
+	}
+	return list
 }

@@ -11,14 +11,19 @@ import (
 
 // stops is what is paused. Rows keep a pause's duration; when it ends is memory's.
 type stops struct {
-	all   bool
-	kinds map[lease.Kind]bool
-	ends  map[lease.Target]time.Time // of those that end by themselves
-	next  time.Time                  // the earliest of them; zero: none
+	all     bool
+	kinds   map[lease.Kind]bool
+	workers map[lease.WorkerID]bool
+	pauses  map[lease.Target]lease.Pause // of these, and of jobs
+	ends    map[lease.Target]time.Time   // of those that end by themselves
+	next    time.Time                    // the earliest of them; zero: none
 }
 
 func newStops() stops {
-	return stops{kinds: map[lease.Kind]bool{}, ends: map[lease.Target]time.Time{}}
+	return stops{
+		kinds: map[lease.Kind]bool{}, workers: map[lease.WorkerID]bool{},
+		pauses: map[lease.Target]lease.Pause{}, ends: map[lease.Target]time.Time{},
+	}
 }
 
 // pause takes a pause in.
@@ -30,9 +35,12 @@ func (x *index) pause(p lease.Pause, now time.Time) {
 		x.stop(p.Job, markPaused)
 	case p.Kind != "":
 		x.stops.kinds[p.Kind] = true
+	case p.Worker != "":
+		x.stops.workers[p.Worker] = true
 	default:
 		x.stops.all = true
 	}
+	x.stops.pauses[p.Target] = p
 	if p.For > 0 {
 		x.stops.ends[p.Target] = now.Add(p.For)
 		x.stops.soonest()
@@ -48,9 +56,12 @@ func (x *index) resumed(of lease.Target) {
 		}
 	case of.Kind != "":
 		delete(x.stops.kinds, of.Kind)
+	case of.Worker != "":
+		delete(x.stops.workers, of.Worker)
 	default:
 		x.stops.all = false
 	}
+	delete(x.stops.pauses, of)
 	delete(x.stops.ends, of)
 	x.stops.soonest()
 	x.offered = true
@@ -64,6 +75,14 @@ func (s *stops) soonest() {
 			s.next = at
 		}
 	}
+}
+
+// of is the pause of a target; zero when there is none, or its time is over.
+func (s *stops) of(t lease.Target, now time.Time) lease.Pause {
+	if end, ends := s.ends[t]; ends && !now.Before(end) {
+		return lease.Pause{}
+	}
+	return s.pauses[t]
 }
 
 // paused reports whether no shard of a kind may be granted.
@@ -90,7 +109,7 @@ func (c *control) Pause(ctx context.Context, of lease.Target, reason string, d t
 		if d > 0 && p.For == 0 {
 			p.For = time.Millisecond
 		}
-		ev := lease.Event{Kind: lease.EventPaused, Actor: p.Actor, Reason: p.Reason, For: p.For, What: of.Kind}
+		ev := lease.Event{Kind: lease.EventPaused, Actor: p.Actor, Reason: p.Reason, For: p.For, What: of.Kind, Worker: of.Worker}
 		if of.Job == 0 {
 			key, row := pauseKey(of), encodePause(&p)
 			ev.Sum = sum(key, row)
@@ -134,8 +153,8 @@ func (c *control) mayStop(of lease.Target) error {
 	if err := of.Check(); err != nil {
 		return err
 	}
-	if len(of.Kind) > maxName {
-		return fmt.Errorf("pause of a kind of %d bytes: %w", len(of.Kind), lease.ErrTooLarge)
+	if n := max(len(of.Kind), len(of.Worker)); n > maxName {
+		return fmt.Errorf("pause of a name of %d bytes: %w", n, lease.ErrTooLarge)
 	}
 	if of.Job == 0 {
 		return c.may(lease.Admin)
@@ -154,7 +173,7 @@ func (t *tx) seen(actor asker, id lease.JobID) (*jobRow, error) {
 
 // resume ends a pause, if there is one.
 func (t *tx) resume(of lease.Target, ev lease.Event) error {
-	ev.Kind, ev.What = lease.EventResumed, of.Kind
+	ev.Kind, ev.What, ev.Worker = lease.EventResumed, of.Kind, of.Worker
 	if of.Job == 0 {
 		if t.get(pauseKey(of)) == nil {
 			return nil
@@ -196,8 +215,25 @@ func (s *Store) resumeOver() *command {
 	}}
 }
 
-// pauseKey is where the pause of a kind, or of everything, is kept.
-func pauseKey(of lease.Target) []byte { return append([]byte{keyPause}, of.Kind...) }
+// pauseKey is where the pause of a kind, a worker, or everything is kept. No kind
+// begins with a byte 0.
+func pauseKey(of lease.Target) []byte {
+	if of.Worker != "" {
+		return append([]byte{keyPause, 0}, of.Worker...)
+	}
+	return append([]byte{keyPause}, of.Kind...)
+}
+
+// pauseOf is what the pause under a key is of.
+func pauseOf(k []byte) lease.Target {
+	switch {
+	case len(k) < 2:
+		return lease.Target{All: true}
+	case k[1] == 0:
+		return lease.Target{Worker: lease.WorkerID(k[2:])}
+	}
+	return lease.Target{Kind: lease.Kind(k[1:])}
+}
 
 func encodePause(p *lease.Pause) []byte {
 	e := encoder{[]byte{rowVersion}}
@@ -209,9 +245,12 @@ func decodePause(k, b []byte) (p lease.Pause, err error) {
 	d := decoder{b: b}
 	d.version()
 	p = d.pause()
-	p.Kind = lease.Kind(k[1:])
-	p.All = p.Kind == ""
-	if err := d.done(); err != nil {
+	p.Target = pauseOf(k)
+	err = d.done()
+	if err == nil {
+		err = p.Target.Check()
+	}
+	if err != nil {
 		return p, fmt.Errorf("pause of %v: row damaged: %w", p.Target, err)
 	}
 	return p, nil

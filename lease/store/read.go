@@ -80,6 +80,7 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if j := c.s.index.jobs[id]; j != nil {
 		out.Work.Running = j.running
 	}
+	out.Parked = c.s.index.parked(id, c.s.now())
 	out.Waits = c.s.waits(&out, c.s.now())
 	return out, nil
 }
@@ -178,6 +179,7 @@ func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 	}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
+	now, stops := c.s.now(), &c.s.index.stops
 	for id, w := range c.s.index.workers {
 		if w.seen.IsZero() || !c.s.shared(&actor, w.actor) {
 			continue
@@ -190,8 +192,16 @@ func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 		}
 		out = append(out, lease.Worker{
 			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
-			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases, Facts: w.facts,
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases,
+			Away: now.Sub(w.seen) >= c.s.term, Drain: stops.of(lease.Target{Worker: id}, now), Withdrawn: w.lacks(now), Facts: w.facts,
 		})
+	}
+	if actor.Role == lease.Admin { // whose worker one is that was not seen yet only an admin may guess
+		for id := range stops.workers {
+			if w := c.s.index.workers[id]; w == nil || w.seen.IsZero() {
+				out = append(out, lease.Worker{ID: id, Away: true, Drain: stops.of(lease.Target{Worker: id}, now)})
+			}
+		}
 	}
 	slices.SortFunc(out, func(a, b lease.Worker) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return out, nil

@@ -259,7 +259,8 @@ func (t *tx) sealCut() error {
 	t.carryScopes()
 	var pauses []lease.Event
 	scan(t.g.w, []byte{keyPause}, func(k, v []byte) bool {
-		pauses = append(pauses, lease.Event{Kind: lease.EventCarried, What: lease.Kind(k[1:]), Row: bytes.Clone(v), Sum: sum(k, v)})
+		of := pauseOf(k)
+		pauses = append(pauses, lease.Event{Kind: lease.EventCarried, What: of.Kind, Worker: of.Worker, Row: bytes.Clone(v), Sum: sum(k, v)})
 		return true
 	})
 	for _, ev := range pauses { // few, and as of the seal: their own events since the cut say the same

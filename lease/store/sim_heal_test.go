@@ -21,6 +21,9 @@ func (w *world) heal() {
 	}
 	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{All: true}, "")) // one of unknown outcome
 	w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Kind: leasetest.Work}, ""))
+	for _, p := range w.workers {
+		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Worker: p.Worker}, ""))
+	}
 	for id := range w.jobs {
 		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: id}, ""))
 	}
@@ -36,6 +39,7 @@ func (w *world) heal() {
 				w.tally()
 				return
 			}
+			w.resend()
 			w.pass(30 * time.Second)
 			continue
 		}
@@ -101,6 +105,9 @@ func (w *world) tally() {
 			after = ev.Seq
 			if ev.Kind == lease.EventCarried || ev.Kind == lease.EventCheckpoint {
 				w.count[string(ev.Kind)]++
+			}
+			if ev.Kind == lease.EventRestored && !w.lost {
+				w.Errorf("event %d: %s, though nothing was lost", ev.Seq, ev.Reason)
 			}
 		}
 	}

@@ -7,14 +7,16 @@ import (
 	"macbatch/lease/leasetest"
 )
 
-// pause stops a job, a kind or everything, for a while or until it is resumed.
+// pause stops a job, a kind, a worker or everything, for a while or until it is resumed.
 func (w *world) pause() {
 	var of lease.Target
-	switch w.rnd.IntN(4) {
+	switch w.rnd.IntN(5) {
 	case 0:
 		of.All = true
 	case 1:
 		of.Kind = leasetest.Work
+	case 2:
+		of.Worker = w.workers[w.rnd.IntN(len(w.workers))].Worker
 	default:
 		for of.Job = range w.jobs {
 			break
@@ -69,9 +71,9 @@ func (w *world) unpaused(g lease.Grant) {
 	if w.failed("events", err) || len(events) == 0 {
 		return
 	}
-	for _, of := range []lease.Target{{Job: g.Shard.Job}, {Kind: g.Kind}, {All: true}} {
-		since, paused := w.paused[of]
-		for _, ev := range events {
+	for _, ev := range events {
+		for _, of := range []lease.Target{{Job: g.Shard.Job}, {Kind: g.Kind}, {Worker: ev.Worker}, {All: true}} {
+			since, paused := w.paused[of]
 			if paused && ev.Kind == lease.EventLeased && ev.Seq > since {
 				w.Fatalf("shard %v granted by event %d, but %v was paused before event %d:%s", g.Shard, ev.Seq, of, since, w.tell(g.Shard))
 			}

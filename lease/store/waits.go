@@ -12,7 +12,7 @@ import (
 func (s *Store) waits(j *lease.Job, now time.Time) string {
 	x := s.index
 	switch {
-	case j.State.Terminal() || j.Shards.Leased > 0:
+	case j.State.Terminal() || j.Shards.Leased > j.Parked:
 		return ""
 	case x.marks[j.ID] == markPaused:
 		return "it is paused"
@@ -37,6 +37,9 @@ func (s *Store) waits(j *lease.Job, now time.Time) string {
 	if why == "" {
 		why = x.rest(j.ID, now)
 	}
+	if why == "" && j.Parked > 0 {
+		why = fmt.Sprintf("%d of its shards sent a paid request whose outcome is unknown: they wait for their worker, or for retry --resend", j.Parked)
+	}
 	return why
 }
 
@@ -46,31 +49,41 @@ func (s *Store) unmet(l *line, now time.Time) string {
 	if s.index.stops.paused(need.Kind) {
 		return fmt.Sprintf("the kind %s is paused", need.Kind)
 	}
-	alive, kind, root := false, false, false
-	for _, w := range s.index.workers {
-		a := asker{lease.Actor{ID: w.actor, Role: lease.Admin}, s}
-		if w.seen.IsZero() || now.Sub(w.seen) >= s.term || !a.Sees(l.project) {
+	nearest, stopped := isAway, map[string][]string{}
+	for id, w := range s.index.workers {
+		if w.seen.IsZero() {
 			continue
 		}
-		alive = true
-		kind = kind || w.hello.Offer.Able(lease.Need{Kind: need.Kind})
-		root = root || w.hello.Offer.Able(lease.Need{Kind: need.Kind, Root: need.Root})
-		if w.hello.Offer.Able(need) {
-			if need.Bulky && s.index.backlog >= s.budget && s.index.needing[l.job] > 0 {
-				return "too much of what it made waits for its next stage"
-			}
+		b := s.barred(id, w, l, now)
+		switch nearest = max(nearest, b.distance); b.distance {
+		case isFree:
 			return ""
+		case isStopped:
+			stopped[b.text] = append(stopped[b.text], string(id))
+		case isAway, lacksKind, lacksRoot, lacksModel:
 		}
 	}
-	switch {
-	case !alive:
+	switch nearest {
+	case isAway:
 		return "no worker is there"
-	case !kind:
+	case lacksKind:
 		return fmt.Sprintf("no worker does %s", need.Kind)
-	case !root:
+	case lacksRoot:
 		return fmt.Sprintf("no worker that does %s has the root %q", need.Kind, need.Root)
+	case lacksModel:
+		return fmt.Sprintf("no worker that does %s has the model %q", need.Kind, need.Model)
+	case isStopped, isFree:
 	}
-	return fmt.Sprintf("no worker that does %s has the model %q", need.Kind, need.Model)
+	why := ""
+	for text, ids := range stopped { // the commonest
+		if n := len(stopped[why]); len(ids) > n || len(ids) == n && text < why {
+			why = text
+		}
+	}
+	if ids := stopped[why]; len(ids) > 1 {
+		return fmt.Sprintf("of %d workers: %s", len(ids), why)
+	}
+	return fmt.Sprintf("of worker %s: %s", stopped[why][0], why)
 }
 
 // rest says how long what is ready of a job still rests, or what else it waits for.
@@ -89,6 +102,11 @@ func (x *index) rest(id lease.JobID, now time.Time) string {
 		alone = t.line.job == id
 		return !alone
 	})
+	for t := range x.aside {
+		if t.Job == id {
+			return "the same work is being done for another item or job"
+		}
+	}
 	if alone {
 		return "a shard whose workers went silent waits for one that holds nothing else"
 	}

@@ -41,11 +41,17 @@ type task struct {
 	ctx    context.Context // of the executor; its cause tells why it ended
 	cancel context.CancelCauseFunc
 	work   atomic.Uint64
+	spent  atomic.Uint64 // lease.Cost
 
 	spoolFailed bool // a report could not be kept, for a reason that stays
 
+	admitted chan struct{} // closed when it has a slot
+	began    time.Duration // on the monotonic clock
+
 	// Guarded by Agent.mu.
 	phase lease.Phase
+	slot  bool      // it has one
+	loads bool      // its model counts as in use
 	held  time.Time // wall clock when what last granted or renewed the lease was sent
 }
 
@@ -61,6 +67,12 @@ func (a *Agent) attempt(t *task) {
 	defer a.forget(t)
 	defer t.cancel(nil)
 	out, err := a.execute(t)
+	a.mu.Lock()
+	a.unuse(t)
+	a.mu.Unlock()
+	if err == nil && t.ctx.Err() == nil {
+		a.learn(t, a.mono()-t.began)
+	}
 	a.conclude(t, out, err)
 	if err := os.RemoveAll(t.dir); err != nil {
 		a.log.Warn("work folder stays", t.attrs(), "err", err)
@@ -69,11 +81,17 @@ func (a *Agent) attempt(t *task) {
 
 // execute starts the executor once the lease is sure, and survives its panics.
 func (a *Agent) execute(t *task) (out Output, err error) {
+	select {
+	case <-t.admitted:
+	case <-t.ctx.Done():
+		return Output{}, context.Cause(t.ctx)
+	}
 	if err := a.sure(t.ctx, t); err != nil {
 		return Output{}, err
 	}
 	a.mu.Lock()
-	t.phase = lease.Running
+	t.phase, t.began = lease.Running, a.mono()
+	a.use(t)
 	a.mu.Unlock()
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return Output{}, fmt.Errorf("make work folder: %w", err)
@@ -92,6 +110,8 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 		Lines:    func(ctx context.Context) ([][]byte, error) { return a.lines(ctx, t) },
 		Need:     func(ctx context.Context, i int) ([]byte, error) { return a.need(ctx, t, i) },
 		Sure:     func(ctx context.Context) error { return a.sure(ctx, t) },
+		Intend:   func(ctx context.Context, reserve lease.Cost) error { return a.intend(ctx, t, reserve) },
+		Spent:    func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }
 
@@ -143,7 +163,7 @@ func (a *Agent) succeed(t *task, out Output) {
 	}
 	r := lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)),
+		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)), Cost: lease.Cost(t.spent.Load()),
 	}
 	files, digests := out.Files, out.Digests
 	if len(digests) == 0 {
@@ -173,14 +193,14 @@ func (a *Agent) succeed(t *task, out Output) {
 
 // fail reports a failed attempt.
 func (a *Agent) fail(t *task, class lease.FailureClass, reason string) {
-	if class != lease.Permanent {
+	if class != lease.Permanent && class != lease.Unknown {
 		class = lease.Retryable
 	}
 	reason = legible(reason)
 	a.log.Info("attempt failed", t.attrs(), "class", class, "reason", reason)
 	a.report(t, lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason,
+		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason, Cost: lease.Cost(t.spent.Load()),
 	}, nil)
 }
 

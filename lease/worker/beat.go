@@ -129,6 +129,7 @@ func (a *Agent) beat(ctx context.Context) error {
 			t.held = at
 		}
 	}
+	a.asked(ans.Back)
 	if a.doubt && a.jumps == jumps {
 		a.doubt = false
 		poke(a.wake)

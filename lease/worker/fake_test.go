@@ -161,7 +161,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (ans lease.Exchan
 	ans.Mark = f.mark
 	for _, g := range x.Releases {
 		if s := f.shards[g.Shard]; s != nil {
-			_ = f.step(s, lease.Release{Fence: g.Fence, Reason: g.Reason, Delay: g.Delay}) // late ones change nothing
+			_ = f.step(s, lease.Release{Fence: g.Fence, Reason: g.Reason, Delay: g.Delay, Cost: g.Cost}) // late ones change nothing
 		}
 	}
 	until := time.Now().Add(x.Wait)
@@ -196,6 +196,20 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (ans lease.Exchan
 	return ans, nil
 }
 
+func (f *fake) Intend(_ context.Context, i lease.Intention) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, "intend")
+	if err := f.hello(lease.Hello{}); err != nil {
+		return err
+	}
+	err := f.step(f.shards[i.Shard], lease.Intend{Fence: i.Fence, Reserve: i.Reserve})
+	if errors.Is(err, lease.ErrDuplicate) {
+		err = nil
+	}
+	return err
+}
+
 func (f *fake) judge(r lease.Report) lease.Judgement {
 	j := lease.Judgement{Shard: r.Shard, Fence: r.Fence}
 	if f.verdict != nil {
@@ -209,7 +223,7 @@ func (f *fake) judge(r lease.Report) lease.Judgement {
 		j.Verdict = lease.Denied
 		return j
 	}
-	var c lease.Command = lease.Fail{Fence: r.Fence, Digest: r.Digest, Class: r.Class, Reason: r.Reason, Delay: time.Second}
+	var c lease.Command = lease.Fail{Fence: r.Fence, Digest: r.Digest, Class: r.Class, Reason: r.Reason, Delay: time.Second, Cost: r.Cost}
 	if r.Outcome == lease.OutcomeDone {
 		for _, d := range r.Blobs {
 			if f.blobs[d] == nil {
@@ -223,7 +237,7 @@ func (f *fake) judge(r lease.Report) lease.Judgement {
 			j.Verdict, j.Reason = lease.InvalidReport, "digest differs"
 			return j
 		}
-		c = lease.Complete{Fence: r.Fence, Digest: r.Digest, Result: lease.Result{Digest: r.Digest, Bytes: r.Bytes, Blob: r.Result == nil}}
+		c = lease.Complete{Fence: r.Fence, Digest: r.Digest, Result: lease.Result{Digest: r.Digest, Bytes: r.Bytes, Blob: r.Result == nil}, Cost: r.Cost}
 	}
 	switch err := f.step(s, c); {
 	case err == nil:
