@@ -78,7 +78,7 @@ var homes = map[string]string{
 	"go.etcd.io/bbolt":                   "lease/kv/boltkv",
 	"github.com/urfave/cli/v2":           "cmd/macbatch",
 	"github.com/schollz/progressbar/v3":  "cmd/macbatch",
-	"github.com/fsnotify/fsnotify":       "spool",
+	"github.com/fsnotify/fsnotify":       "spool cmd/macbatch",
 	"github.com/kljensen/snowball":       "summarize",
 	"github.com/go-json-experiment/json": "lease/wire",
 }
