@@ -256,8 +256,8 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since, admitted: make(chan struct{})}
 			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
-			a.stir()
 			a.queue = append(a.queue, t)
+			a.stir()
 			a.running.Add(1) // not while draining, so never after the wait began
 			go a.attempt(t)
 			a.admit()
@@ -297,8 +297,8 @@ func (a *Agent) forget(t *task) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.tasks, t.key())
-	a.stir()
 	a.admit()
+	a.stir()
 	poke(a.wake)
 }
 
