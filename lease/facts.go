@@ -10,7 +10,6 @@ type Facts struct {
 	Memory uint64   `json:"memory,omitempty"` // bytes installed
 	Tools  []string `json:"tools,omitempty"`  // programs and engines with their versions
 	Rests  string   `json:"rests,omitempty"`  // why it claims nothing now; empty: it does
-	Lacks  []string `json:"lacks,omitempty"`  // what it does not offer for a time, and why
 }
 
 // Limits of what is kept of a worker's facts.
@@ -31,6 +30,6 @@ func (f Facts) Clipped() Facts {
 		return out
 	}
 	f.System, f.Rests = text(f.System), text(f.Rests)
-	f.Tools, f.Lacks = texts(f.Tools), texts(f.Lacks)
+	f.Tools = texts(f.Tools)
 	return f
 }

@@ -118,7 +118,7 @@ func workersCommand(c *command) *cli.Command {
 				return err
 			}
 			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS", "MACHINE", "LACKS"}, func(w *lease.Worker) []string {
-				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer), describeFacts(&w.Facts), describeRest(&w.Facts)}
+				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer), describeFacts(&w.Facts), describeRest(w)}
 			})
 		},
 	}

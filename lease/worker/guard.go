@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,31 +56,7 @@ func (a *Agent) ask(ctx context.Context) {
 // facts is what the heartbeat tells of this worker. The caller holds a.mu.
 func (a *Agent) facts() *lease.Facts {
 	f := a.cfg.Facts
-	var whys []string
-	for _, why := range []string{a.rests, a.tight} {
-		if why != "" {
-			whys = append(whys, why)
-		}
-	}
-	if a.draining {
-		whys = append(whys, "leaving")
-	}
-	f.Rests = strings.Join(whys, "; ")
-	now := a.mono()
-	for n, w := range a.withdrawn {
-		if w.over(now) {
-			continue
-		}
-		what := "kind " + string(n.Kind)
-		switch {
-		case n.Model != "":
-			what = "model " + n.Model
-		case n.Root != "":
-			what = "root " + n.Root
-		}
-		f.Lacks = append(f.Lacks, fmt.Sprintf("%s: %s", what, w.why))
-	}
-	slices.Sort(f.Lacks)
+	f.Rests = a.rests
 	return &f
 }
 

@@ -91,33 +91,3 @@ func TestGuardFromTheStart(t *testing.T) {
 		r.stop()
 	})
 }
-
-// The reasons of what was withdrawn, and of a short disk, are told.
-func TestFactsTellWhatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(context.Context, Task) (Output, error) {
-			return Output{}, &Released{Reason: "root \"films\" is not mounted", Withdraw: lease.Need{Root: "films"}, Delay: time.Hour}
-		})
-		var free atomic.Uint64
-		free.Store(1 << 30)
-		r.cfg.Offer = lease.Offer{Kinds: []lease.Kind{"k"}, Roots: []string{"films"}}
-		r.cfg.MinFree, r.cfg.Free = 1<<20, func(string) (uint64, error) { return free.Load(), nil }
-		r.add("k", 1)
-		r.start()
-		pass(20 * time.Second)
-		if f := r.lastFacts(); len(f.Lacks) != 1 || f.Lacks[0] != "root films: root \"films\" is not mounted" {
-			t.Errorf("lacks %q", f.Lacks)
-		}
-		free.Store(5)
-		pass(time.Minute)
-		if f := r.lastFacts(); f.Rests == "" {
-			t.Errorf("rests %q on a full disk", f.Rests)
-		}
-		free.Store(1 << 30)
-		pass(time.Minute)
-		if f := r.lastFacts(); f.Rests != "" {
-			t.Errorf("rests %q with room again", f.Rests)
-		}
-		r.stop()
-	})
-}

@@ -109,7 +109,6 @@ type Agent struct {
 	withdrawn map[lease.Need]withdrawal
 	draining  bool
 	rests     string        // of the guards: why to claim nothing
-	tight     string        // of the disk: likewise
 	awake     bool          // as Config.Awake was told
 	restUntil time.Duration // no claims before, on the monotonic clock
 	beaten    chan struct{} // closed at the next answered heartbeat, and when the end begins
