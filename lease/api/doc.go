@@ -201,7 +201,8 @@
 //
 // A client whose stream is refused by another status than 401 and 403, or by
 // somebody else, exchanges by requests, and asks for a stream again after a minute. A server has
-// up to 1,024.
+// up to 1,024; each is one request of its actor for as long as it lives, whatever
+// number of exchanges it carries.
 //
 // # Errors
 //
