@@ -127,7 +127,7 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 	t.send = t.send || len(t.x.Releases) > 0 || more && !a.draining
 
 	free, per := 0, map[lease.Kind]int(nil)
-	if *ready && roomy && !a.draining {
+	if *ready && roomy && !a.draining && a.drainedBy.IsZero() {
 		free, per = a.free()
 	}
 	switch {
