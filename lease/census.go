@@ -19,6 +19,7 @@ type JobCount struct {
 	Jobs   map[JobState]int `json:"jobs"`
 	Items  Progress         `json:"items"`
 	Work   Progress         `json:"work"`             // in the kind's unit: media milliseconds
+	Cost   Bill             `json:"cost,omitzero"`    // Max: nothing
 	Reused uint64           `json:"reused,omitempty"` // items whose last result is that of earlier, equal work
 }
 

@@ -13,6 +13,7 @@ const (
 	MaxGrants    = 1000     // shards granted by one exchange
 	MaxPage      = 1000     // rows in one page
 	MaxParams    = 64 << 10 // bytes of a job's parameters
+	MaxPaces     = 1000     // paces, and loaded models, that a claim tells
 	InlineResult = 64 << 10 // bytes of a result carried in the report; larger ones travel as blobs
 	MaxReason    = 2000     // bytes of a reason
 )
@@ -100,6 +101,12 @@ type Control interface {
 	// the same grants while they are open.
 	Exchange(ctx context.Context, x Exchange) (Exchanged, error)
 
+	// Intend opens the intent of a held lease to spend money, or raises it. Once it
+	// returned nil that is durable: the request may be made. ErrFenced: the lease is
+	// not open, or lapsed. ErrOverBudget: the job may not spend so much.
+	// ErrBudgetHeld: not now, for others hold what is left.
+	Intend(ctx context.Context, i Intention) error
+
 	// Heartbeat renews leases and tells which of them are lost.
 	Heartbeat(ctx context.Context, b Beat) (Beaten, error)
 
@@ -130,6 +137,8 @@ type Submission struct {
 	// unless that failed or was canceled. Empty, with an Input: project, kind,
 	// parameters and input are the key.
 	Key string `json:"key,omitempty"`
+	// MaxCost is what the job may cost at most; 0: no limit.
+	MaxCost Cost `json:"max_cost_nusd,omitempty"`
 }
 
 // Job is one submission and where it stands.
@@ -144,6 +153,7 @@ type Job struct {
 	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
 	Actor     ActorID         `json:"actor"`
 	Submitted time.Time       `json:"submitted"`
+	Ended     time.Time       `json:"ended,omitzero"` // when its state became a terminal one
 	State     JobState        `json:"state"`
 	Canceled  bool            `json:"canceled,omitempty"` // the mark; shards may follow later
 	Reason    string          `json:"reason,omitempty"`   // of the mark
@@ -152,8 +162,10 @@ type Job struct {
 	Old       Counts          `json:"old,omitzero"`    // of these: superseded
 	Plans     uint32          `json:"plans,omitempty"` // plans whose shards are still being added: of accepted results, of the input
 	Items     Progress        `json:"items"`
-	Work      Progress        `json:"work"`            // in the kind's unit: media milliseconds
-	Waits     string          `json:"waits,omitempty"` // why nothing of it is being worked on; told by Control.Job
+	Work      Progress        `json:"work"`             // in the kind's unit: media milliseconds
+	Cost      Bill            `json:"cost,omitzero"`    // of paid work
+	Parked    uint32          `json:"parked,omitempty"` // of the leased shards: lapsed with an intent to spend; told by Control.Job
+	Waits     string          `json:"waits,omitempty"`  // why nothing of it is being worked on; told by Control.Job
 
 	Events uint32 `json:"events"`
 	Last   uint64 `json:"last"`
@@ -258,21 +270,36 @@ type Hello struct {
 // A zero Hello.Worker delivers only: a spool whose worker does not run.
 type Exchange struct {
 	Hello
-	Request  uint64        `json:"request,omitempty"` // number of the claim, rising within the incarnation
-	Reports  []Report      `json:"reports,omitempty"`
-	Releases []Give        `json:"releases,omitempty"`
-	Max      int           `json:"max,omitempty"`      // shards wanted
-	PerKind  map[Kind]int  `json:"per_kind,omitempty"` // at most so many of a kind; kinds not named: none
-	Job      JobID         `json:"job,omitzero"`       // claim from this job only
-	Wait     time.Duration `json:"wait_ns,omitempty"`  // how long to wait for work, when there is neither work nor a report
+	Request  uint64       `json:"request,omitempty"` // number of the claim, rising within the incarnation
+	Reports  []Report     `json:"reports,omitempty"`
+	Releases []Give       `json:"releases,omitempty"`
+	Max      int          `json:"max,omitempty"`      // shards wanted
+	PerKind  map[Kind]int `json:"per_kind,omitempty"` // at most so many of a kind; kinds not named: none
+	Job      JobID        `json:"job,omitzero"`       // claim from this job only
+	// Loaded are the models that the worker has in memory: within a priority their
+	// shards go first, and pass older ones of other models for up to MaxPassed.
+	Loaded []string `json:"loaded,omitempty"`
+	// Paces say how long what takes. By them the control plane leaves to faster workers
+	// what would end last here, and grants up to Extra shards more than Max, as long as
+	// what is held, which takes one slot Held, takes no longer than Ahead for each slot
+	// and is no more than a fair share of what there is.
+	Paces []Pace        `json:"paces,omitempty"`
+	Extra int           `json:"extra,omitempty"`
+	Ahead time.Duration `json:"ahead_ns,omitempty"`
+	Held  time.Duration `json:"held_ns,omitempty"`
+	Wait  time.Duration `json:"wait_ns,omitempty"` // how long to wait for work, when there is neither work nor a report
 }
+
+// Claims reports whether x asks for work.
+func (x *Exchange) Claims() bool { return x.Max > 0 || x.Extra > 0 }
 
 // Give gives a granted shard back uncounted.
 type Give struct {
 	Shard  ShardID       `json:"shard"`
 	Fence  Fence         `json:"fence"`
 	Reason string        `json:"reason"`
-	Delay  time.Duration `json:"delay_ns,omitempty"` // nobody is granted it for so long
+	Cost   Cost          `json:"cost_nusd,omitempty"` // spent under this fence
+	Delay  time.Duration `json:"delay_ns,omitempty"`  // nobody is granted it for so long
 }
 
 // Exchanged answers an Exchange.
@@ -289,11 +316,13 @@ type Grant struct {
 	Fence   Fence           `json:"fence"`
 	Token   string          `json:"token"`
 	Kind    Kind            `json:"kind"`
+	Model   string          `json:"model,omitempty"` // of its need
 	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
 	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
-	Needs   []Result        `json:"needs,omitempty"` // results of the shards it waited for, in Spec.After's order
-	Term    time.Duration   `json:"term_ns"`         // it lapses so long after the last heartbeat
+	Needs   []Result        `json:"needs,omitempty"`  // results of the shards it waited for, in Spec.After's order
+	Capped  bool            `json:"capped,omitempty"` // what it may cost has a limit
+	Term    time.Duration   `json:"term_ns"`          // it lapses so long after the last heartbeat
 }
 
 // Outcome says how an attempt ended.
@@ -313,11 +342,12 @@ type Report struct {
 	Token   string          `json:"token"`
 	Outcome Outcome         `json:"outcome"`
 	Digest  Digest          `json:"digest"`
-	Class   FailureClass    `json:"class,omitempty"`  // failed: Retryable or Permanent
-	Reason  string          `json:"reason,omitempty"` // failed
-	Bytes   int64           `json:"bytes,omitempty"`  // done: length of the result
-	Result  json.RawMessage `json:"result,omitempty"` // done: the bytes, unless they travel as a blob
-	Blobs   []Digest        `json:"blobs,omitempty"`  // blobs the result speaks of, and the result itself if it is one
+	Class   FailureClass    `json:"class,omitempty"`     // failed: Retryable, Permanent or Unknown
+	Reason  string          `json:"reason,omitempty"`    // failed
+	Bytes   int64           `json:"bytes,omitempty"`     // done: length of the result
+	Result  json.RawMessage `json:"result,omitempty"`    // done: the bytes, unless they travel as a blob
+	Cost    Cost            `json:"cost_nusd,omitempty"` // spent under this fence
+	Blobs   []Digest        `json:"blobs,omitempty"`     // blobs the result speaks of, and the result itself if it is one
 }
 
 // Verdict is the control plane's answer to a report.
@@ -373,6 +403,7 @@ type LeaseBeat struct {
 // Beaten answers a heartbeat. Work on lost leases must end within 5 s.
 type Beaten struct {
 	Lost  []ShardID `json:"lost,omitempty"`
+	Back  []ShardID `json:"back,omitempty"` // to be given back if they have not begun: others wait for work
 	Mark  Mark      `json:"mark,omitzero"`
 	Drain Pause     `json:"drain,omitzero"` // of the worker: it finishes what runs, and claims nothing until there is none
 }

@@ -17,6 +17,7 @@
 //	Unblock     –         ready      –            –                 –                       –
 //	Claim       –         –          leased       –                 lease_expired+leased²   –
 //	Expire      –         –          –            ready²            ready²                  –
+//	Intend      F         F          F            leased⁴           F                       F
 //	Release     F         F          F            ready             ready                   F
 //	Complete    F         F          F            done              done                    F
 //	Fail        F         F          F            ready³ or failed  ready³ or failed        F
@@ -26,7 +27,20 @@
 //
 // ¹ blocked, when it waits for others. ² failed: poison, when its counted lapses
 // reach PoisonLapses. ³ event requeued; failed when the class is Permanent or the
-// failures reach MaxFailures.
+// failures reach MaxFailures, or Unknown. ⁴ with an intent, or more of it.
+//
+// # Money
+//
+// Before a worker sends what must be paid it opens an intent for its lease: so much
+// it may spend, in all. The intents of a job and what is booked for it never exceed
+// its limit. An intent ends with its lease. A report or a release says what was
+// spent; when the lease ends otherwise, all that was reserved counts as spent.
+//
+// A lapsed lease with an intent is not taken over: whether the request was made
+// nobody knows, and to make it again may be to pay twice. Its shard is parked until
+// its holder comes back, with a heartbeat or the report, or until a retry says that
+// it is to be sent again (Selection.Resend). Likewise a retry leaves alone what its
+// worker itself reported as Unknown.
 //
 // Lapsed is not a state but a leased shard past its deadline: the lease is still
 // its holder's until somebody else claims the shard. A row's deadline is not

@@ -54,6 +54,12 @@ var (
 	// ErrTooLarge is returned when a body exceeds its limit.
 	ErrTooLarge = errors.New("too large")
 
+	// ErrOverBudget is returned when what is to be spent is beyond a job's limit.
+	ErrOverBudget = errors.New("over the job's cost limit")
+
+	// ErrBudgetHeld is returned when others hold what is left below a job's limit: later there may be room.
+	ErrBudgetHeld = errors.New("the rest of the job's cost limit is reserved by others")
+
 	// ErrDigest is returned when bytes do not have the length or digest announced.
 	ErrDigest = errors.New("bytes differ from their digest")
 )

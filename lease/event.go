@@ -36,6 +36,7 @@ const (
 	EventAssigned       EventKind = "assigned"   // an actor to a project
 	EventUnassigned     EventKind = "unassigned" // an actor from a project
 
+	EventIntended   EventKind = "intended"   // of a shard: its holder is about to spend up to Cost
 	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
 	EventPruned     EventKind = "pruned"     // of a job: it is dropped with all its shards
 	EventCheckpoint EventKind = "checkpoint" // of the store: all before the cut was carried
@@ -49,7 +50,7 @@ var EventKinds = []EventKind{
 	EventResumed, EventCreated, EventRestored, EventRetried,
 	EventProjectCreated, EventProjectClosed, EventProjectOpened,
 	EventActorAdded, EventActorRotated, EventActorRevoked, EventAssigned, EventUnassigned,
-	EventCarried, EventPruned, EventCheckpoint,
+	EventCarried, EventPruned, EventCheckpoint, EventIntended,
 }
 
 // Event is one line of the ledger.
@@ -70,6 +71,10 @@ type Event struct {
 	From   ShardID      `json:"from,omitzero"`   // reused: whose result; queued: which shard it supersedes
 	Count  bool         `json:"count,omitempty"` // lease_expired: whether it counts as a lapse
 	Sum    uint64       `json:"sum,omitempty"`   // of the row as this event left it
+
+	// Cost of an intended event is what its fence holds reserved in all; of one that
+	// ends the intent, what was booked for it.
+	Cost Cost `json:"cost_nusd,omitempty"`
 
 	For     time.Duration `json:"for_ns,omitempty"`  // paused: it ends after so long; 0: when it is resumed
 	What    Kind          `json:"what,omitempty"`    // paused, resumed, of the store: the kind; empty, and no worker: everything

@@ -60,10 +60,12 @@ type Shard struct {
 	Class    FailureClass  `json:"class,omitempty"`    // of the last failure
 	Reason   string        `json:"reason,omitempty"`   // of the last failure, release or cancel
 	Settled  Settled       `json:"settled,omitzero"`
-	Result   Result        `json:"result,omitzero"`   // of a done shard
-	From     ShardID       `json:"from,omitzero"`     // whose result a reused one is
-	Planned  uint32        `json:"planned,omitempty"` // how many shards its result planned
-	First    uint32        `json:"first,omitempty"`   // number of the first of them
+	Intent   Intent        `json:"intent,omitzero"`      // of its open lease, to spend money
+	Spent    Cost          `json:"spent_nusd,omitempty"` // booked for all its attempts
+	Result   Result        `json:"result,omitzero"`      // of a done shard
+	From     ShardID       `json:"from,omitzero"`        // whose result a reused one is
+	Planned  uint32        `json:"planned,omitempty"`    // how many shards its result planned
+	First    uint32        `json:"first,omitempty"`      // number of the first of them
 
 	Events uint32 `json:"events"` // how many events tell its history
 	Last   uint64 `json:"last"`   // sequence of the newest of them
@@ -107,6 +109,10 @@ type Maker struct {
 	Model  string `json:"model,omitempty"`
 	Server string `json:"server,omitempty"` // an alias of the worker's, never an address
 }
+
+// Parked reports whether the shard's holder fell silent after it said that it would
+// spend money: what became of that is not known, so nobody is granted the shard.
+func (s *Shard) Parked(now time.Time) bool { return s.Intent.Fence != 0 && s.Lapsed(now) }
 
 // Suspect reports whether the shard lapsed so often that it is leased alone.
 func (s *Shard) Suspect() bool { return s.Lapses >= SuspectLapses && !s.State.Terminal() }

@@ -71,4 +71,9 @@ const (
 	Invalid    FailureClass = "invalid"    // a result that breaks its kind's rules; retried
 	Dependency FailureClass = "dependency" // what it waited for failed
 	Poison     FailureClass = "poison"     // it kept killing its worker
+
+	// Unknown is the class of an attempt that sent a paid request and got no answer:
+	// whether it was done, and must be paid, is not known. Only a retry that says so
+	// sends it again.
+	Unknown FailureClass = "unknown_outcome"
 )

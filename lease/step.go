@@ -37,11 +37,18 @@ type (
 		Count bool
 	}
 
+	// Intend tells that the holder is about to spend up to Reserve in all.
+	Intend struct {
+		Fence   Fence
+		Reserve Cost
+	}
+
 	// Release gives the shard back without a count, to rest for Delay.
 	Release struct {
 		Fence  Fence
 		Reason string
 		Delay  time.Duration
+		Cost   Cost // spent
 	}
 
 	// Complete settles the shard with a result.
@@ -50,6 +57,7 @@ type (
 		Digest Digest // of the report
 		Result Result
 		Actor  ActorID
+		Cost   Cost // spent
 	}
 
 	// Fail reports a failed attempt, or an invalid result.
@@ -60,6 +68,7 @@ type (
 		Reason string
 		Delay  time.Duration // the back-off, if it is tried again
 		Actor  ActorID
+		Cost   Cost // spent
 	}
 
 	// Depend fails a shard because one that it waits for will never be done.
@@ -82,6 +91,7 @@ func (Queue) command()    {}
 func (Unblock) command()  {}
 func (Claim) command()    {}
 func (Expire) command()   {}
+func (Intend) command()   {}
 func (Release) command()  {}
 func (Complete) command() {}
 func (Fail) command()     {}
@@ -127,12 +137,26 @@ func Step(s Shard, c Command, now time.Time) (Shard, []Event, error) {
 		}
 		return expire(s, c.Count)
 
+	case Intend:
+		if s.Lapsed(now) {
+			return s, nil, fmt.Errorf("intend to spend on shard %v: its lease lapsed: %w", s.ID, ErrFenced)
+		}
+		if err := open(s, c.Fence, Digest{}); err != nil {
+			return s, nil, err
+		}
+		if s.Intent.Fence == c.Fence && c.Reserve <= s.Intent.Reserved {
+			return s, nil, fmt.Errorf("intend to spend on shard %v: %w", s.ID, ErrDuplicate)
+		}
+		s.Intent = Intent{c.Fence, c.Reserve}
+		return s, []Event{{Kind: EventIntended, Worker: s.Holder.Worker, Fence: s.Fence, Cost: c.Reserve}}, nil
+
 	case Release:
 		if err := open(s, c.Fence, Digest{}); err != nil {
 			return s, nil, err
 		}
 		ev := Event{Kind: EventReleased, Worker: s.Holder.Worker, Fence: s.Fence, Reason: c.Reason}
 		s.State, s.Reason, s.Delay = Ready, c.Reason, c.Delay
+		ev.Cost = s.book(c.Cost)
 		return s, []Event{ev}, nil
 
 	case Complete:
@@ -142,7 +166,9 @@ func Step(s Shard, c Command, now time.Time) (Shard, []Event, error) {
 		s.State, s.Result, s.Class, s.Reason = Done, c.Result, "", ""
 		s.Result.Inline = nil
 		s.Settled = Settled{c.Fence, c.Digest}
-		return s, []Event{{Kind: EventDone, Actor: c.Actor, Worker: s.Holder.Worker, Fence: s.Fence, Digest: c.Digest}}, nil
+		ev := Event{Kind: EventDone, Actor: c.Actor, Worker: s.Holder.Worker, Fence: s.Fence, Digest: c.Digest}
+		ev.Cost = s.book(c.Cost)
+		return s, []Event{ev}, nil
 
 	case Fail:
 		return fail(s, c)
@@ -167,6 +193,7 @@ func Step(s Shard, c Command, now time.Time) (Shard, []Event, error) {
 			return refuse(s, c)
 		}
 		ev := Event{Kind: EventCanceled, Actor: c.Actor, Fence: s.Fence, Reason: c.Reason}
+		ev.Cost = s.book(s.Intent.Reserved)
 		s.State, s.Reason, s.Delay = Canceled, c.Reason, 0
 		return s, []Event{ev}, nil
 	}
@@ -178,6 +205,9 @@ func claim(s Shard, c Claim, now time.Time) (Shard, []Event, error) {
 		return s, nil, fmt.Errorf("claim shard %v: fence %v is not above %v: %w", s.ID, c.Fence, s.Fence, ErrFenced)
 	}
 	var events []Event
+	if s.Parked(now) {
+		return refuse(s, c)
+	}
 	if s.Lapsed(now) {
 		var err error
 		if s, events, err = expire(s, c.Count); err != nil || s.State != Ready {
@@ -196,6 +226,7 @@ func claim(s Shard, c Claim, now time.Time) (Shard, []Event, error) {
 // that kept killing its workers though it was alone.
 func expire(s Shard, count bool) (Shard, []Event, error) {
 	events := []Event{{Kind: EventLeaseExpired, Worker: s.Holder.Worker, Fence: s.Fence, Count: count}}
+	events[0].Cost = s.book(s.Intent.Reserved)
 	s.State, s.Deadline = Ready, time.Time{}
 	if count {
 		s.Lapses++
@@ -216,10 +247,20 @@ func fail(s Shard, c Fail) (Shard, []Event, error) {
 	s.Failures++
 	s.State, s.Class, s.Reason, s.Delay = Ready, c.Class, c.Reason, c.Delay
 	s.Settled = Settled{c.Fence, c.Digest}
-	if c.Class == Permanent || s.Failures >= MaxFailures {
+	ev.Cost = s.book(c.Cost)
+	if c.Class == Permanent || c.Class == Unknown || s.Failures >= MaxFailures {
 		s.State, s.Delay, ev.Kind = Failed, 0, EventFailed
 	}
 	return s, []Event{ev}, nil
+}
+
+// book ends an intent, if there is one, at what was spent.
+func (s *Shard) book(spent Cost) Cost {
+	if s.Intent.Fence == 0 {
+		return 0
+	}
+	s.Spent, s.Intent = s.Spent.Plus(spent), Intent{}
+	return spent
 }
 
 // open reports why a report under fence does not meet an open lease, or nil. A

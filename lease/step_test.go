@@ -60,20 +60,21 @@ func TestStepTable(t *testing.T) {
 		{"Depend", Depend{}},
 		{"Reuse", Reuse{}},
 		{"Cancel", Cancel{}},
+		{"Intend", Intend{Fence: 7, Reserve: 5}},
 	}
 	const no, fenced, dup, conflict = "not allowed", "fenced", "duplicate", "conflict"
 	table := map[string][]string{
-		//          Queue            Unblock        Claim                              Claim old  Expire                  Release           Complete     otherwise    old fence  retryable          permanent        Depend           Reuse          Cancel
-		"new":      {"ready queued", no, no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, no, no, no},
-		"waiting":  {"blocked queued", no, no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, no, no, no},
-		"blocked":  {no, "ready ready", no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, "failed failed", no, "canceled canceled"},
-		"ready":    {no, no, "leased leased", "leased leased", no, fenced, fenced, fenced, fenced, fenced, fenced, no, "done reused", "canceled canceled"},
-		"requeued": {no, no, "leased leased", fenced, no, dup, dup, conflict, fenced, dup, conflict, no, "done reused", "canceled canceled"},
-		"leased":   {no, no, no, fenced, "ready lease_expired", "ready released", "done done", "done done", fenced, "ready requeued", "failed failed", no, no, "canceled canceled"},
-		"lapsed":   {no, no, "leased lease_expired leased", fenced, "ready lease_expired", "ready released", "done done", "done done", fenced, "ready requeued", "failed failed", no, no, "canceled canceled"},
-		"done":     {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no},
-		"failed":   {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no},
-		"canceled": {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no},
+		//          Queue            Unblock        Claim                              Claim old  Expire                  Release           Complete     otherwise    old fence  retryable          permanent        Depend           Reuse          Cancel  Intend
+		"new":      {"ready queued", no, no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, no, no, no, fenced},
+		"waiting":  {"blocked queued", no, no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, no, no, no, fenced},
+		"blocked":  {no, "ready ready", no, no, no, fenced, fenced, fenced, fenced, fenced, fenced, "failed failed", no, "canceled canceled", fenced},
+		"ready":    {no, no, "leased leased", "leased leased", no, fenced, fenced, fenced, fenced, fenced, fenced, no, "done reused", "canceled canceled", fenced},
+		"requeued": {no, no, "leased leased", fenced, no, dup, dup, conflict, fenced, dup, conflict, no, "done reused", "canceled canceled", conflict},
+		"leased":   {no, no, no, fenced, "ready lease_expired", "ready released", "done done", "done done", fenced, "ready requeued", "failed failed", no, no, "canceled canceled", "leased intended"},
+		"lapsed":   {no, no, "leased lease_expired leased", fenced, "ready lease_expired", "ready released", "done done", "done done", fenced, "ready requeued", "failed failed", no, no, "canceled canceled", fenced},
+		"done":     {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no, conflict},
+		"failed":   {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no, conflict},
+		"canceled": {no, no, no, fenced, no, dup, dup, conflict, fenced, dup, conflict, no, no, no, conflict},
 	}
 	// A release carries no digest: under a settled fence it is a conflict.
 	for _, s := range []string{"requeued", "done", "failed", "canceled"} {
@@ -172,5 +173,63 @@ func TestIDs(t *testing.T) {
 		if _, err := ParseDigest(bad); !errors.Is(err, ErrMalformed) {
 			t.Errorf("ParseDigest(%q): %v, want %v", bad, err, ErrMalformed)
 		}
+	}
+}
+
+// TestStepMoney: an intent ends with its lease: by a word of its holder at what was
+// spent, without one in full. Nothing else books anything.
+func TestStepMoney(t *testing.T) {
+	intended, _, err := Step(shardIn("leased"), Intend{Fence: 7, Reserve: 5}, testNow)
+	if err != nil || intended.Intent != (Intent{7, 5}) {
+		t.Fatalf("intent %+v, %v", intended.Intent, err)
+	}
+	if _, _, err := Step(intended, Intend{Fence: 7, Reserve: 5}, testNow); !errors.Is(err, ErrDuplicate) {
+		t.Errorf("the same again: %v, want %v", err, ErrDuplicate)
+	}
+	if more, evs, err := Step(intended, Intend{Fence: 7, Reserve: 9}, testNow); err != nil || more.Intent.Reserved != 9 || evs[0].Cost != 9 {
+		t.Errorf("more: %+v, %v, %v", more.Intent, evs, err)
+	}
+	for name, c := range map[string]struct {
+		cmd  Command
+		want Cost
+	}{
+		"done":     {Complete{Fence: 7, Cost: 3}, 3},
+		"failed":   {Fail{Fence: 7, Class: Unknown, Cost: 4}, 4},
+		"released": {Release{Fence: 7, Cost: 0}, 0},
+		"expired":  {Expire{Fence: 7}, 5},
+		"canceled": {Cancel{}, 5},
+	} {
+		after, evs, err := Step(intended, c.cmd, testNow)
+		if err != nil || after.Spent != c.want || after.Intent != (Intent{}) || evs[0].Cost != c.want {
+			t.Errorf("%s: spent %v, intent %+v, events %v, %v; want %v", name, after.Spent, after.Intent, evs, err, c.want)
+		}
+		without, _, err := Step(shardIn("leased"), c.cmd, testNow)
+		if err != nil || without.Spent != 0 {
+			t.Errorf("%s without an intent: spent %v, %v, want nothing", name, without.Spent, err)
+		}
+	}
+	if s, _, err := Step(intended, Fail{Fence: 7, Class: Unknown}, testNow); err != nil || s.State != Failed {
+		t.Errorf("an unknown outcome leaves it %v, %v, want failed", s.State, err)
+	}
+	silent := intended
+	silent.Deadline = testNow
+	if s, _, err := Step(silent, Claim{Fence: 8, Term: time.Minute}, testNow); !errors.Is(err, ErrNotAllowed) {
+		t.Errorf("claim of a parked shard: %v, %v, want %v", s.State, err, ErrNotAllowed)
+	}
+}
+
+func TestCost(t *testing.T) {
+	for usd, want := range map[float64]string{0: "$0.00", 1.5: "$1.50", 0.0000000001: "$0.000000001", 1e30: Cost(1<<63 - 1).String()} {
+		if got := Dollars(usd).String(); got != want {
+			t.Errorf("Dollars(%v) = %s, want %s", usd, got, want)
+		}
+	}
+	for _, s := range []string{"", "NaN", "-1", "1e400", "x"} {
+		if c, err := ParseCost(s); err == nil {
+			t.Errorf("ParseCost(%q) = %v, want an error", s, c)
+		}
+	}
+	if c := Cost(1<<63 - 2).Plus(9); c != 1<<63-1 {
+		t.Errorf("sum = %v", c)
 	}
 }

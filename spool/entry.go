@@ -78,6 +78,17 @@ func (n Name) Time() time.Time {
 	return at
 }
 
+// Lease returns the shard and the fence that the name tells of. The shard is as the
+// name has it: what no name may hold is replaced, and it may be cut.
+func (n Name) Lease() (shard string, fence uint64, err error) {
+	if !n.valid() {
+		return "", 0, fmt.Errorf("%q is not an entry's name", string(n))
+	}
+	parts := strings.Split(string(n), "-")
+	fence, err = strconv.ParseUint(parts[len(parts)-2], 10, 64)
+	return strings.Join(parts[1:len(parts)-2], "-"), fence, err
+}
+
 // valid tells whether n has the shape of an entry's name. A valid name has no
 // separators and does not begin with a dot, so it can't lead out of a folder.
 func (n Name) valid() bool {

@@ -48,6 +48,20 @@ func Open(dir string) (*Spool, error) {
 	return s, nil
 }
 
+// At returns the spool at dir for looking alone: nothing is made, not even where
+// there is none. fs.ErrNotExist tells that there is none.
+func At(dir string) (*Spool, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look at spool %q: %w", dir, err)
+	}
+	s := &Spool{dir: dir}
+	if _, err := os.Stat(s.path("new")); err != nil {
+		return nil, fmt.Errorf("look at spool: %w", err)
+	}
+	return s, nil
+}
+
 func (s *Spool) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
@@ -94,6 +108,15 @@ func (s *Spool) Read(n Name) (Entry, error) {
 	}
 	if err != nil {
 		return Entry{}, fmt.Errorf("read entry %q: %w", n, err)
+	}
+	return e, nil
+}
+
+// Peek is Read that moves nothing: a damaged entry stays where it is.
+func (s *Spool) Peek(n Name) (Entry, error) {
+	e, err := s.read(n)
+	if err != nil {
+		return Entry{}, fmt.Errorf("look at entry %q: %w", n, err)
 	}
 	return e, nil
 }

@@ -13,14 +13,27 @@ const (
 	bytesPerMS  = sampleRate / 1000 * sampleBytes
 )
 
-// decodeArgs makes ffmpeg write the n-th audio track of input to its standard
-// output as samples. first_pts=0 puts silence before a late track; async=1 into
-// its gaps. Without them all later times would be early.
-func decodeArgs(input string, track int) []string {
+// promptMS is how late a track may begin and still count as beginning with the film:
+// containers differ by so much for the same packets.
+const promptMS = 50
+
+// decodeArgs makes ffmpeg write an audio track of input to its standard output as
+// samples. first_pts=0 puts silence before a late track; async=1 into its gaps.
+// Without them all later times would be early.
+//
+// One container says how many of the first samples are the codec's own padding,
+// the next, with the same packets, does not: skip_manual leaves them in, and a track
+// that begins with the film begins with its first sample. So the same packets are
+// the same sound in every container, some 25 ms later than a player has it.
+func decodeArgs(input string, track inventory.AudioTrack) []string {
+	filter := "aresample=async=1:first_pts=0"
+	if track.StartMS < promptMS {
+		filter = "asetpts=PTS-STARTPTS," + filter
+	}
 	args := append([]string{"-nostdin", "-hide_banner", "-loglevel", "warning"}, inventory.Whitelist()...)
 	args = append(args, inventory.Analysis()...)
-	return append(args, "-i", input, "-map", "0:a:"+strconv.Itoa(track), "-vn", "-sn", "-dn",
-		"-af", "aresample=async=1:first_pts=0", "-ac", "1", "-ar", strconv.Itoa(sampleRate), "-f", "s16le", "pipe:1")
+	return append(args, "-flags2", "skip_manual", "-i", input, "-map", "0:a:"+strconv.Itoa(track.Index), "-vn", "-sn", "-dn",
+		"-af", filter, "-ac", "1", "-ar", strconv.Itoa(sampleRate), "-f", "s16le", "pipe:1")
 }
 
 // encodeArgs makes ffmpeg write the samples on its standard input to the FLAC

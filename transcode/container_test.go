@@ -49,3 +49,28 @@ func TestContainers(t *testing.T) {
 		}
 	}
 }
+
+// TestRemuxes: the packets of one recording in other containers are the same sound
+// to the sample, so that its words are looked for once.
+func TestRemuxes(t *testing.T) {
+	picture := []string{"-f", "lavfi", "-i", "testsrc2=s=176x144:r=10:d=3"}
+	beep := []string{"-f", "lavfi", "-i", "sine=f=440:r=44100:d=3"}
+	for first, c := range map[string]struct{ codec, others []string }{
+		"aac.mp4":   {mp4, []string{"x.mkv", "x.mov", "x.ts", "x.m4v"}},
+		"mp3.mp3":   {[]string{"-vn", "-c:a", "libmp3lame"}, []string{"x.mkv", "x.mp4", "x.avi"}},
+		"opus.webm": {[]string{"-vn", "-ar", "48000", "-c:a", "libopus"}, []string{"x.ogg", "x.mkv", "x.mp4"}},
+	} {
+		made := filepath.Join(film(t, first, join(picture, beep, c.codec)...), first)
+		want, err := Run(t.Context(), request(t, filepath.Dir(made), first))
+		if err != nil || want.SoundDigest == "" {
+			t.Fatalf("%s: %+v, %v", first, want, err)
+		}
+		for _, name := range c.others {
+			root := film(t, name, "-i", made, "-map", "0", "-c", "copy")
+			got, err := Run(t.Context(), request(t, root, name))
+			if err != nil || got.SoundDigest != want.SoundDigest || len(got.Chunks) != 1 || got.Chunks[0].Digest != want.Chunks[0].Digest {
+				t.Errorf("%s as %s: sound %.12s of %d ms, %v, want %.12s of %d ms", first, name, got.SoundDigest, got.DurationMS, err, want.SoundDigest, want.DurationMS)
+			}
+		}
+	}
+}

@@ -37,7 +37,7 @@ type sound struct {
 
 // decode runs ffmpeg on src once. The returned complaints are of use beside an
 // error too.
-func decode(ctx context.Context, ffmpeg string, src *os.File, track int, s *sound) (stderr string, err error) {
+func decode(ctx context.Context, ffmpeg string, src *os.File, track inventory.AudioTrack, s *sound) (stderr string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.fail, s.digest = cancel, sha256.New()

@@ -2,7 +2,9 @@
 // a speech engine can work on, each a FLAC file of 16 kHz, one channel, 16 bit.
 //
 // Times are milliseconds on the film's time line: a track that begins late is
-// preceded by silence, so 0 is the film's first moment, not the track's.
+// preceded by silence, so 0 is the film's first moment, not the track's. A codec's
+// own padding before the first sample is left in: the same packets are the same
+// sound in any container, and late by that little (23 ms of AAC).
 // The chunks' intervals [FromMS, ToMS) tile [0, Result.DurationMS); a chunk's
 // sound reaches beyond its interval, one second where the cut is in a pause and
 // eight where it had to be made in running sound.

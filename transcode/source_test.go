@@ -186,7 +186,7 @@ func TestDecodeArgsRefusePlaylists(t *testing.T) {
 	} {
 		put(t, filepath.Join(root, name), []byte(text))
 		var out bytes.Buffer
-		stderr, err := child.Run(t.Context(), child.Command{Path: tools(t).FFmpeg, Args: decodeArgs("file:"+filepath.Join(root, name), 0), Out: &out})
+		stderr, err := child.Run(t.Context(), child.Command{Path: tools(t).FFmpeg, Args: decodeArgs("file:"+filepath.Join(root, name), inventory.AudioTrack{}), Out: &out})
 		if err == nil || out.Len() != 0 {
 			t.Fatalf("ffmpeg on %s: %d bytes, %v, %s, want nothing", name, out.Len(), err, stderr)
 		}

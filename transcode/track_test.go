@@ -53,8 +53,10 @@ func TestArgs(t *testing.T) {
 		args []string
 		want string
 	}{
-		{decodeArgs("file:/dev/fd/3", 2), "-nostdin -hide_banner -loglevel warning " + white + " -i file:/dev/fd/3 -map 0:a:2 -vn -sn -dn " +
-			"-af aresample=async=1:first_pts=0 -ac 1 -ar 16000 -f s16le pipe:1"},
+		{decodeArgs("file:/dev/fd/3", inventory.AudioTrack{Index: 2, StartMS: 49}), "-nostdin -hide_banner -loglevel warning " + white + " -flags2 skip_manual " +
+			"-i file:/dev/fd/3 -map 0:a:2 -vn -sn -dn -af asetpts=PTS-STARTPTS,aresample=async=1:first_pts=0 -ac 1 -ar 16000 -f s16le pipe:1"},
+		{decodeArgs("file:/dev/fd/3", inventory.AudioTrack{StartMS: 50}), "-nostdin -hide_banner -loglevel warning " + white + " -flags2 skip_manual " +
+			"-i file:/dev/fd/3 -map 0:a:0 -vn -sn -dn -af aresample=async=1:first_pts=0 -ac 1 -ar 16000 -f s16le pipe:1"},
 		{encodeArgs("/w/chunk-0000.flac"), "-nostdin -hide_banner -loglevel warning -n -f s16le -ar 16000 -ac 1 -i pipe:0 -map_metadata -1 " +
 			"-fflags +bitexact -flags bitexact -c:a flac -compression_level 5 -progress pipe:1 -f flac file:/w/chunk-0000.flac"},
 		{walkArgs("file:/dev/fd/3"), "-nostdin -hide_banner -loglevel error " + white + " -i file:/dev/fd/3 -map 0:V -c copy -f null -progress pipe:1 -"},

@@ -98,7 +98,7 @@ func run(ctx context.Context, req Request) (Result, error) {
 	defer pcm.Close()
 	s := &sound{pcm: pcm, progress: req.Progress}
 	track := choose(media.Tracks, req.AudioLang)
-	stderr, err := decode(ctx, req.FFmpeg, src.file, track.Index, s)
+	stderr, err := decode(ctx, req.FFmpeg, src.file, track.AudioTrack, s)
 	var warnings []string
 	if err != nil {
 		err = inventory.Verdict(stderr, err)

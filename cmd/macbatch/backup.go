@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -66,44 +65,4 @@ func backupAtRest(ctx context.Context, dir string, w io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return store.Backup(ctx, db, blob.At(filepath.Join(dir, blobsName)), time.Now(), w)
-}
-
-// writeNew makes a file that only its owner reads: under another name first, until
-// it is on the disk and was checked there. An existing file is never replaced.
-func writeNew(path string, write func(io.Writer) error, check func(*os.File) error) error {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = usagef("%q is there already", path)
-		}
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*") // made with mode 0600
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err == nil {
-		err = check(f)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Link(f.Name(), path) // fails where a file appeared meanwhile
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return os.Rename(f.Name(), path) // a file system without links
-		}
-	}
-	return errors.Join(err, os.Remove(f.Name()), syncFolder(filepath.Dir(path)))
-}
-
-// syncFolder makes names in a folder durable.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"macbatch/lease/kv/boltkv"
+	"macbatch/lease/store"
 )
 
 func compactCommand(c *command) *cli.Command {
@@ -22,7 +23,7 @@ func compactCommand(c *command) *cli.Command {
 			if x.String("data") == "" {
 				return usagef("compact needs the store's folder: --data FOLDER")
 			}
-			before, after, err := boltkv.Compact(filepath.Join(x.String("data"), storeName), boltkv.Options{})
+			before, after, err := boltkv.Compact(filepath.Join(x.String("data"), storeName), boltkv.Options{Accept: store.Accept})
 			if err != nil {
 				return err
 			}

@@ -3,32 +3,33 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"macbatch/lease"
 	"macbatch/lease/gather"
 	"macbatch/lease/pipeline"
-	"macbatch/lease/worker"
-	"macbatch/spool"
 )
 
 func gatherCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "gather",
 		Usage:     "deliver what this machine's spool holds, then write a job's results",
-		UsageText: "macbatch gather [JOB -o OUT]",
-		Description: "Without a job it only delivers the results that a worker on this machine left in its\n" +
-			"spool; it exits 0 only when the spool is empty afterwards.",
+		UsageText: "macbatch gather JOB -o OUT\nmacbatch gather [--data FOLDER | --spool FOLDER] [--watch | --dry-run [--json]]",
+		Description: "Without a job it only delivers the results that a worker left in its spool, while that\n" +
+			"worker runs, after it was killed, or from a copy of a dead machine's spool. It exits 0 only when\n" +
+			"the spool is empty afterwards, and 4 when results were refused or damaged: they are kept beside.",
 		Flags: append(clientFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(), vectorFlags()[0], vectorFlags()[1],
-			dataFlag("`FOLDER` of the worker whose spool to deliver", "worker")),
+			dataFlag("`FOLDER` of the worker whose spool to deliver", "worker"),
+			&cli.StringFlag{Name: "spool", Usage: "`FOLDER` that is a spool, or a worker's, such as a copy of another machine's", TakesFile: true},
+			&cli.BoolFlag{Name: "watch", Usage: "go on delivering what comes, until interrupted"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what the spool holds, and deliver nothing"},
+			jsonFlag("with --dry-run: print a JSON object a line"),
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log what happens to standard error"}),
 		Action: func(x *cli.Context) error { return c.gather(x) },
 	}
 }
@@ -45,19 +46,17 @@ func (c *command) gather(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if x.NArg() == 0 {
+		return c.gatherSpool(x)
+	}
+	if x.Bool("watch") || x.Bool("dry-run") {
+		return usagef("--watch and --dry-run are for gather without a job")
+	}
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
 	}
-	data, err := c.data(x, "worker")
-	if err != nil {
-		return err
-	}
-	left, err := c.replay(x, ctl, data)
-	if x.NArg() == 0 || err != nil {
-		if err == nil && left > 0 {
-			err = &exitError{exitRunning, fmt.Sprintf("%s still in the spool", plural(uint64(left), "result"))}
-		}
+	if err := c.replay(x, ctl); err != nil {
 		return err
 	}
 	id, err := jobArg(x)
@@ -98,42 +97,6 @@ func formatsOf(x *cli.Context) ([]gather.Format, error) {
 		return nil, usagef("--formats %q: %v", x.String("formats"), err)
 	}
 	return formats, nil
-}
-
-// replay delivers what a worker left in its spool and tells how many results are
-// still there. A spool that its worker is serving is left to it.
-func (c *command) replay(x *cli.Context, ctl lease.Control, dir string) (left int, err error) {
-	path := filepath.Join(dir, spoolName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if x.IsSet("data") {
-			return 0, fmt.Errorf("no worker's folder: %w", err)
-		}
-		return 0, nil
-	}
-	sp, err := spool.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	t, err := worker.Deliver(x.Context, ctl, sp, c.logger(x.Bool("verbose")))
-	for _, n := range []struct {
-		name  string
-		count int
-	}{
-		{"accepted", t.Accepted}, {"duplicate", t.Duplicate}, {"stale", t.Stale}, {"conflict", t.Conflict},
-		{"invalid", t.Invalid}, {"denied", t.Denied}, {"foreign", t.Foreign}, {"damaged", t.Damaged},
-	} {
-		if n.count > 0 {
-			fmt.Fprintf(c.stderr, "spool: %d %s\n", n.count, n.name)
-		}
-	}
-	if err == nil && t == (worker.Tally{}) && x.NArg() == 0 {
-		fmt.Fprintln(c.stderr, "spool: empty")
-	}
-	if errors.Is(err, spool.ErrBusy) {
-		fmt.Fprintln(c.stderr, "spool: its worker is running and delivers by itself")
-		return t.Left, nil
-	}
-	return t.Left, err
 }
 
 // tell says what a gathering did.

@@ -58,10 +58,10 @@ func jobsCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, x, jobs, []string{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "SUBMITTED", "PARAMETERS"}, func(j *lease.Job) []string {
+			return list(c, x, jobs, []string{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "COST", "SUBMITTED", "PARAMETERS"}, func(j *lease.Job) []string {
 				return []string{
 					j.ID.String(), string(j.State), string(j.Kind), fmt.Sprintf("%d/%d", j.Items.Done, j.Items.Total), fmt.Sprint(j.Items.Failed),
-					clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
+					clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total)), dash(bill(&j.Cost)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
 				}
 			})
 		},

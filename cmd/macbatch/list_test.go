@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"regexp"
 	"strconv"
@@ -22,16 +22,10 @@ func TestListScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/list",
 		Setup: func(e *testscript.Env) error {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			e.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("OLLAMA", server.URL)
 			e.Setenv("MACBATCH_RUNTIME", "local=ollama:"+server.URL)
-			return os.MkdirAll(e.WorkDir+"/home", 0o700)
+			return errors.Join(setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "same": same, "items": writeItems, "begun": begun,
 			"runners": func(ts *testscript.TestScript, _ bool, _ []string) { server.KillRunners(t) }},

@@ -39,7 +39,7 @@ func openLocal(dir string, log *slog.Logger) (*localStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{Reserve: reserveBytes})
+	db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{Reserve: reserveBytes, Accept: store.Accept})
 	if err != nil {
 		return nil, err
 	}

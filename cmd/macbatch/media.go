@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"macbatch/lease"
 	"macbatch/lease/pipeline"
 	"macbatch/lease/worker/kinds"
 	"macbatch/transcode"
@@ -37,6 +38,7 @@ const (
 func workerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "parallel", Usage: "`N` shards to work on at a time", Value: runtime.NumCPU()},
+		&cli.IntFlag{Name: "lease-limit", Usage: "hold at most `N` shards at a time, with those that wait to be begun", Value: 100},
 		&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of --speech", Value: autoTranscriber, EnvVars: []string{"MACBATCH_TRANSCRIBER"}},
 		speechFlag(),
 		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
@@ -56,6 +58,9 @@ func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, 
 func checkParallel(x *cli.Context) error {
 	if n := x.Int("parallel"); n < 1 || n > 256 {
 		return usagef("--parallel %d: must be 1 to 256", n)
+	}
+	if n := x.Int("lease-limit"); n < 1 || n > lease.MaxGrants {
+		return usagef("--lease-limit %d: must be 1 to %d", n, lease.MaxGrants)
 	}
 	return nil
 }

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"net"
+	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -28,16 +27,10 @@ func TestOpenAIScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/openai",
 		Setup: func(e *testscript.Env) error {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			e.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("NODE_PATH", modules)
 			e.Setenv("MACBATCH_RUNTIME", "local=ollama:"+server.URL)
-			return os.MkdirAll(e.WorkDir+"/home", 0o700)
+			return errors.Join(setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job},
 	})

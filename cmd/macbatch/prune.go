@@ -22,12 +22,12 @@ func pruneCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name: "prune", Usage: "export and drop old jobs that have ended, and cut the ledger",
 		UsageText: "macbatch prune --older-than AGE (--export FILE | --discard | --dry-run)",
-		Description: "Drops whole jobs that have ended and were submitted longer ago than AGE (such as 720h or 30d). FILE, a\n" +
+		Description: "Drops whole jobs that ended longer ago than AGE (such as 720h or 30d). FILE, a\n" +
 			"new one, gets a JSON object a line before anything is dropped: each job, its shards with their results,\n" +
 			"its events. Keep jobs longer than any worker may be away: reports on dropped ones are denied. The store's\n" +
 			"file does not shrink before macbatch compact. Prints the ids of the jobs.",
 		Flags: append(clientFlags(),
-			&cli.StringFlag{Name: "older-than", Usage: "drop jobs submitted longer ago than `AGE`"},
+			&cli.StringFlag{Name: "older-than", Usage: "drop jobs that ended longer ago than `AGE`"},
 			&cli.StringFlag{Name: "export", Usage: "write what is dropped into `FILE`", TakesFile: true},
 			&cli.BoolFlag{Name: "discard", Usage: "drop without an export"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only print which jobs would be dropped"}),
@@ -98,7 +98,7 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// prunable lists the jobs that have ended and were submitted before cut, oldest first.
+// prunable lists the jobs that ended before cut, oldest first.
 func prunable(ctx context.Context, ctl lease.Control, cut time.Time) (list []lease.Job, err error) {
 	for before := lease.JobID(0); ; {
 		jobs, err := ctl.Jobs(ctx, before, 0)
@@ -111,7 +111,7 @@ func prunable(ctx context.Context, ctl lease.Control, cut time.Time) (list []lea
 		}
 		for _, j := range jobs {
 			before = j.ID
-			if j.State.Terminal() && j.Shards.Open() == 0 && j.Plans == 0 && j.Submitted.Before(cut) {
+			if j.State.Terminal() && j.Shards.Open() == 0 && j.Plans == 0 && j.Ended.Before(cut) {
 				list = append(list, j)
 			}
 		}

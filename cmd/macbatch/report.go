@@ -90,13 +90,13 @@ func jobRows(jobs []lease.JobCount) [][]string {
 	for _, s := range jobStates {
 		head = append(head, strings.ToUpper(string(s)))
 	}
-	rows := [][]string{append(head, "ITEMS", "DONE", "FAILED", "REUSED", "WORK DONE")}
+	rows := [][]string{append(head, "ITEMS", "DONE", "FAILED", "REUSED", "WORK DONE", "COST")}
 	for _, j := range jobs {
 		row := []string{string(j.Kind)}
 		for _, s := range jobStates {
 			row = append(row, fmt.Sprint(j.Jobs[s]))
 		}
-		rows = append(rows, append(row, fmt.Sprint(j.Items.Total), fmt.Sprint(j.Items.Done), fmt.Sprint(j.Items.Failed), fmt.Sprint(j.Reused), work(j.Kind, j.Work)))
+		rows = append(rows, append(row, fmt.Sprint(j.Items.Total), fmt.Sprint(j.Items.Done), fmt.Sprint(j.Items.Failed), fmt.Sprint(j.Reused), work(j.Kind, j.Work), dash(bill(&j.Cost))))
 	}
 	return rows
 }

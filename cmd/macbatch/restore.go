@@ -29,6 +29,9 @@ func restoreCommand(c *command) *cli.Command {
 	}
 }
 
+// restoringSuffix is between the folder's name and a number while it is not whole.
+const restoringSuffix = ".restoring-"
+
 func (c *command) restore(x *cli.Context) error {
 	a, err := args(x, 1, 1, "the archive's name")
 	if err != nil {
@@ -48,10 +51,21 @@ func (c *command) restore(x *cli.Context) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	// Nothing has the folder's name before it is whole.
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".restoring-*")
+	if err := sweepParts(dir, restoringSuffix); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	part, err := makePart(func() (*os.File, error) {
+		name, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+restoringSuffix+"*")
+		if err != nil {
+			return nil, err
+		}
+		return os.Open(name)
+	})
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	defer func() { _ = part.Close() }() // only held
+	tmp := part.Name()
 	told, problems, err := restoreInto(x.Context, a[0], tmp)
 	if err == nil && len(problems) == 0 {
 		err = errors.Join(syncFolder(tmp), os.Rename(tmp, dir), syncFolder(filepath.Dir(dir)))

@@ -15,13 +15,15 @@ func retryCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
 		Usage:     "do again what failed of a job, or what is named",
-		UsageText: "macbatch retry JOB [--failed | --item N… | --shard ID…]",
+		UsageText: "macbatch retry JOB [--failed | --item N… | --shard ID…] [--resend]",
 		Description: "What ended stays in the ledger as it ended; new shards take its place, with what waited for it. The\n" +
-			"earlier results count until new ones are accepted. A canceled job goes on with what is retried.",
+			"earlier results count until new ones are accepted. A canceled job goes on with what is retried.\n\n" +
+			"What sent a paid request and never told its outcome is left alone, for to send it again may be to pay\ntwice: --resend takes it in.",
 		Flags: append(clientFlags(),
 			&cli.BoolFlag{Name: "failed", Usage: "all that failed or was canceled: the default"},
 			&cli.StringSliceFlag{Name: "item", Usage: "`NUMBER` of an item, from 0: what failed of it, or all if nothing did; may be repeated"},
 			&cli.StringSliceFlag{Name: "shard", Usage: "`ID` of a shard, done or not; may be repeated"},
+			&cli.BoolFlag{Name: "resend", Usage: "also what may have been paid already: its outcome is unknown"},
 		),
 		Action: func(x *cli.Context) error { return c.retry(x) },
 	}
@@ -42,12 +44,14 @@ func (c *command) retry(x *cli.Context) error {
 	}
 	var sum lease.Retried
 	for _, what := range selections {
+		what.Resend = x.Bool("resend")
 		for after := uint32(0); ; {
 			out, err := ctl.Retry(x.Context, id, what, after)
 			if err != nil {
 				return fmt.Errorf("retry job %v: %w", id, err)
 			}
 			sum.Added, sum.Found, sum.Busy, sum.Lost = sum.Added+out.Added, sum.Found+out.Found, sum.Busy+out.Busy, sum.Lost+out.Lost
+			sum.Resent, sum.Unknown = sum.Resent+out.Resent, sum.Unknown+out.Unknown
 			if after = out.Next; after == 0 {
 				break
 			}
@@ -58,6 +62,12 @@ func (c *command) retry(x *cli.Context) error {
 	}
 	if sum.Lost > 0 {
 		fmt.Fprintf(c.stderr, "%d selected, but without their input by now: submit the job again\n", sum.Lost)
+	}
+	if sum.Unknown > 0 {
+		fmt.Fprintf(c.stderr, "%d left alone: the outcome of a paid request is unknown; --resend sends it again, and may pay twice\n", sum.Unknown)
+	}
+	if sum.Resent > 0 {
+		fmt.Fprintf(c.stderr, "%s to be sent again\n", plural(uint64(sum.Resent), "parked shard"))
 	}
 	if _, err := fmt.Fprintf(c.stdout, "%s added\n", plural(uint64(sum.Added), "shard")); err != nil {
 		return err

@@ -34,6 +34,8 @@ func runCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
 			formatsFlag(),
 			dataFlag("`FOLDER` for the store and the work under way", "run"),
+			maxCostFlag(),
+			&cli.BoolFlag{Name: "resend", Usage: "send again what a run that was killed may have paid already"},
 		}, append(workerFlags(), runtimeFlag())...), libraryFlags()...), under("Lists:", append(listFlags(), vectorFlags()...))...),
 		Action: func(x *cli.Context) error { return c.run(x) },
 	}
@@ -105,7 +107,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, w *workerFo
 	if err != nil {
 		return err
 	}
-	w, err := openWorker(filepath.Join(data, "worker"), "")
+	w, err := c.openWorker(filepath.Join(data, "worker"), "")
 	if err != nil {
 		return err
 	}
@@ -141,16 +143,23 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 	if err != nil {
 		return err
 	}
+	limit, err := maxCost(x)
+	if err != nil {
+		return err
+	}
 	began, written := time.Now(), 0
 	info := tools.Transcribers[0].Info()
 	fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
 	for {
-		id, resumed, err := openJob(x.Context, ctl, b)
+		id, resumed, err := openJob(x.Context, ctl, b, limit)
 		if err != nil {
 			return err
 		}
 		if resumed {
 			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
+		}
+		if err := resend(x, ctl, id); err != nil {
+			return err
 		}
 		job, report, err := c.runJob(x, ctl, w, tools, id, to)
 		if err != nil || x.Context.Err() != nil {
@@ -172,7 +181,7 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 }
 
 // openJob finds the unfinished job of the same parameters, or submits a new one.
-func openJob(ctx context.Context, ctl lease.Control, params []byte) (id lease.JobID, resumed bool, err error) {
+func openJob(ctx context.Context, ctl lease.Control, params []byte, limit lease.Cost) (id lease.JobID, resumed bool, err error) {
 	var before lease.JobID
 	for {
 		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
@@ -180,7 +189,7 @@ func openJob(ctx context.Context, ctl lease.Control, params []byte) (id lease.Jo
 			return 0, false, err
 		}
 		for _, j := range jobs {
-			if !j.State.Terminal() && j.Kind == pipeline.Library && bytes.Equal(j.Params, params) {
+			if !j.State.Terminal() && j.Kind == pipeline.Library && bytes.Equal(j.Params, params) && j.Cost.Max == limit {
 				return j.ID, true, nil
 			}
 			before = j.ID
@@ -189,7 +198,7 @@ func openJob(ctx context.Context, ctl lease.Control, params []byte) (id lease.Jo
 			break
 		}
 	}
-	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: params})
+	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: params, MaxCost: limit})
 	return id, false, err
 }
 
@@ -255,12 +264,38 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 		if job.State.Terminal() {
 			return job, report, nil
 		}
+		if err := stuck(&job); err != nil {
+			return job, report, err
+		}
 		select {
 		case <-ctx.Done():
 			return job, report, context.Cause(ctx)
 		case <-time.After(pollEvery):
 		}
 	}
+}
+
+// resend sends again what an earlier run left parked, if that is wanted.
+func resend(x *cli.Context, ctl lease.Control, id lease.JobID) error {
+	if !x.Bool("resend") {
+		return nil
+	}
+	for after := uint32(0); ; {
+		out, err := ctl.Retry(x.Context, id, lease.Selection{Resend: true}, after)
+		if err != nil || out.Next == 0 {
+			return err
+		}
+		after = out.Next
+	}
+}
+
+// stuck is the error of a job of which nothing is left but what only --resend goes on with.
+func stuck(j *lease.Job) error {
+	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
+		return nil
+	}
+	return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
+		"--resend sends it again, and may pay twice")
 }
 
 // pollEvery is how often a command looks at a job.

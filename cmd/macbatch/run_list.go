@@ -53,7 +53,14 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 		return unable(pack.Need)
 	}
 	return c.embedded(x, func(ctl lease.Control, w *workerFolder) error {
-		id, err := submitList(x.Context, ctl, lease.Submission{Kind: kind, Params: params}, in)
+		limit, err := maxCost(x)
+		if err != nil {
+			return err
+		}
+		id, err := submitList(x.Context, ctl, lease.Submission{Kind: kind, Params: params, MaxCost: limit}, in)
+		if err == nil {
+			err = resend(x, ctl, id)
+		}
 		if err != nil {
 			return err
 		}
@@ -101,8 +108,11 @@ func (c *command) work(x *cli.Context, ctl lease.Control, w *workerFolder, tools
 func (c *command) await(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID) (job lease.Job, err error) {
 	bar := c.newBar()
 	defer bar.close()
-	for {
+	for began := time.Now(); ; {
 		if job, err = ctl.Job(ctx, id); err != nil || job.State.Terminal() {
+			return job, err
+		}
+		if err := stuck(&job); err != nil {
 			return job, err
 		}
 		job.Work.Running = 0
@@ -113,7 +123,7 @@ func (c *command) await(ctx context.Context, ctl lease.Control, agent *worker.Ag
 		select {
 		case <-ctx.Done():
 			return job, context.Cause(ctx)
-		case <-time.After(pollEvery):
+		case <-time.After(min(pollEvery, max(pollEvery/30, time.Since(began)/100))): // the end of a short job is noticed soon
 		}
 	}
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"macbatch/lease"
 	"macbatch/lease/wire"
 	"macbatch/lease/worker/kinds"
 	"macbatch/summarize/model"
@@ -26,11 +29,11 @@ var runtimes = map[string]func(model.Server) model.Runtime{
 // defaultRuntime is looked for when none is named. It need not be there.
 const defaultRuntime = "local=ollama:http://127.0.0.1:11434"
 
-const runtimeForm = "TIER=ollama|openai:URL[,key-file=F][,paid][,wait=D]"
+const runtimeForm = "TIER=ollama|openai:URL[,key-file=F][,paid[,in=USD][,out=USD]][,parallel=N][,wait=D]"
 
 func runtimeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,wait=D; " +
-		"jobs ask for it by TIER; one that is paid serves no others; it may be silent for wait; may be repeated (default: " + defaultRuntime + ", if it is there)"}
+	return &cli.StringSliceFlag{Name: "runtime", EnvVars: []string{"MACBATCH_RUNTIME"}, Usage: "a server of models, as `TIER=ollama:URL` or TIER=openai:URL, and behind it ,key-file=F ,paid ,in=USD ,out=USD ,parallel=N ,wait=D; " +
+		"jobs ask for it by TIER; one that is paid serves no others, in and out are its prices of a million tokens; it is sent parallel requests at once; it may be silent for wait; may be repeated (default: " + defaultRuntime + ", if it is there)"}
 }
 
 var tierName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -56,6 +59,14 @@ func parseRuntime(s string) (*kinds.Server, error) {
 		switch {
 		case key == "paid" && !has:
 			out.Paid = true
+		case key == "in" && has:
+			out.Price.In, err = price(value)
+		case key == "out" && has:
+			out.Price.Out, err = price(value)
+		case key == "parallel" && has:
+			if out.Parallel, err = strconv.Atoi(value); err == nil && (out.Parallel < 1 || out.Parallel > 256) {
+				err = errors.New("must be 1 to 256")
+			}
 		case key == "key-file" && value != "":
 			server.Key, err = readToken(value)
 		case key == "wait" && has:
@@ -67,6 +78,9 @@ func parseRuntime(s string) (*kinds.Server, error) {
 			return nil, usagef("--runtime %s: %q: %v", tier, p, err)
 		}
 	}
+	if !out.Paid && out.Price != (kinds.Price{}) {
+		return nil, usagef("--runtime %s: in and out belong to one that is paid", tier)
+	}
 	if server.Wait <= 0 {
 		server.Wait = 5 * time.Minute
 	}
@@ -74,6 +88,15 @@ func parseRuntime(s string) (*kinds.Server, error) {
 	server.HTTP = wire.NewClient(wire.ClientOptions{Header: server.Wait + time.Minute})
 	out.Runtime = make(server)
 	return out, nil
+}
+
+// price reads a number of dollars.
+func price(s string) (float64, error) {
+	_, err := lease.ParseCost(s)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(strings.TrimPrefix(s, "$"), 64)
 }
 
 // models finds what does the work of lists: the servers that are named, and, where
@@ -104,6 +127,11 @@ func (c *command) models(x *cli.Context, t *kinds.Tools, pages bool) error {
 		}
 	} else if err := t.Look(x.Context); err != nil {
 		fmt.Fprintf(c.stderr, "macbatch: %s; going on without what is not there\n", printable(err.Error()))
+	}
+	for _, s := range t.Servers {
+		if s.Parallel == 0 {
+			s.Parallel = max(1, x.Int("parallel"))
+		}
 	}
 	if !pages {
 		return nil

@@ -43,9 +43,9 @@ func TestScripts(t *testing.T) {
 			bin, err := exec.LookPath("macbatch")
 			e.Setenv("MACBATCH", bin)
 			e.Setenv("HOME", e.WorkDir+"/home")
-			return errors.Join(err, os.MkdirAll(e.WorkDir+"/home", 0o700))
+			return errors.Join(err, setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "speechserver": speechServer},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "leave": leave, "drained": drained, "speechserver": speechServer},
 	})
 }
 

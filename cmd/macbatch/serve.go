@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"macbatch/lease"
 	"macbatch/lease/worker"
 	"macbatch/lease/worker/kinds"
+	"macbatch/transcode/child"
 )
 
 func serveCommand(c *command) *cli.Command {
@@ -64,7 +66,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := openWorker(data, x.String("name"))
+	w, err := c.openWorker(data, x.String("name"))
 	if err != nil {
 		return err
 	}
@@ -117,8 +119,8 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 	parallel := x.Int("parallel")
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
-		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, "work"), Marks: filepath.Join(w.dir, marksName),
-		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
+		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, workName), Marks: filepath.Join(w.dir, marksName), Base: child.With(context.Background(), w.children),
+		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, LeaseLimit: x.Int("lease-limit"), Loads: tools.Loads, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
 		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 	})
 }

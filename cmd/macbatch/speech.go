@@ -17,16 +17,17 @@ import (
 	"macbatch/transcribe/openai"
 )
 
-const speechForm = "NAME=openai:URL[,model=M][,key-file=F][,paid][,max-bytes=N][,max-time=D][,parallel=N]"
+const speechForm = "NAME=openai:URL[,model=M][,key-file=F][,paid[,minute=USD]][,max-bytes=N][,max-time=D][,parallel=N]"
 
 func speechFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "speech", Usage: "a speech server of OpenAI's protocol, as `NAME=openai:URL` and behind it ,model=M ,key-file=F ,paid ,max-bytes=N ,max-time=D ,parallel=N; " +
-		"jobs ask for it by NAME; one that is paid serves no others; may be repeated"}
+	return &cli.StringSliceFlag{Name: "speech", Usage: "a speech server of OpenAI's protocol, as `NAME=openai:URL` and behind it ,model=M ,key-file=F ,paid ,minute=USD ,max-bytes=N ,max-time=D ,parallel=N; " +
+		"jobs ask for it by NAME; one that is paid serves no others, minute is its price of a minute of sound; may be repeated"}
 }
 
 // speech is what one --speech says.
 type speech struct {
 	name, keyFile string
+	minute        float64
 	openai.Options
 }
 
@@ -50,6 +51,8 @@ func parseSpeech(s string) (out speech, err error) {
 		switch {
 		case key == "paid" && !has:
 			out.Paid = true
+		case key == "minute" && has:
+			out.minute, err = price(value)
 		case key == "model" && value != "":
 			out.Model = value
 		case key == "key-file" && value != "":
@@ -70,6 +73,9 @@ func parseSpeech(s string) (out speech, err error) {
 		if err != nil {
 			return out, usagef("--speech %s: %q: %v", name, p, err)
 		}
+	}
+	if out.minute > 0 && !out.Paid {
+		return out, usagef("--speech %s: minute belongs to one that is paid", name)
 	}
 	return out, nil
 }
@@ -98,7 +104,7 @@ func (c *command) speechServers(x *cli.Context, ffmpeg string) (free, paid []kin
 		if err != nil {
 			return nil, nil, usagef("--speech %s: %v", s.name, err)
 		}
-		if t := (kinds.Transcriber{Name: s.name, Paid: s.Paid, Transcriber: tr}); s.Paid {
+		if t := (kinds.Transcriber{Name: s.name, Paid: s.Paid, Minute: s.minute, Transcriber: tr}); s.Paid {
 			paid = append(paid, t)
 		} else {
 			free = append(free, t)

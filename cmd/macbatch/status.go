@@ -118,6 +118,12 @@ func (c *command) printJob(j *lease.Job) error {
 		{"shards", shards},
 		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
 	}
+	if s := bill(&j.Cost); s != "" {
+		rows = append(rows, []string{"cost", s})
+	}
+	if j.Parked > 0 {
+		rows = append(rows, []string{"parked", fmt.Sprintf("%s: unknown outcome of a paid request", plural(uint64(j.Parked), "shard"))})
+	}
 	if !j.Pause.IsZero() && !j.State.Terminal() {
 		rows = append(rows, []string{"pause", j.Pause.String() + ", since " + j.Pause.Since.Local().Format(time.DateTime)})
 	}
@@ -128,6 +134,21 @@ func (c *command) printJob(j *lease.Job) error {
 		rows = append(rows, []string{"reason", j.Reason})
 	}
 	return table(c.stdout, rows)
+}
+
+// bill says what a job costs; "" for nothing.
+func bill(b *lease.Bill) string {
+	if *b == (lease.Bill{}) {
+		return ""
+	}
+	s := b.Spent.String()
+	if b.Reserved > 0 {
+		s += ", " + b.Reserved.String() + " reserved"
+	}
+	if b.Max > 0 {
+		s += ", of " + b.Max.String()
+	}
+	return s
 }
 
 // maxFailures bounds the failures that status prints.

@@ -28,6 +28,7 @@ func submitCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "key", Usage: "submitting again under the same `KEY` gives the same job"},
 			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+			maxCostFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing"},
 		), libraryFlags()...), under("Lists:", listFlags())...),
 		Action: func(x *cli.Context) error { return c.submit(x) },
@@ -131,9 +132,29 @@ func (c *command) listJob(x *cli.Context, kind lease.Kind, offers []string) (*in
 	return in, params, nil
 }
 
+func maxCostFlag() cli.Flag {
+	return &cli.StringFlag{Name: "max-cost", Usage: "spend no more than so many `USD` on paid servers, whatever happens"}
+}
+
+// maxCost reads --max-cost; 0: none is set.
+func maxCost(x *cli.Context) (lease.Cost, error) {
+	s := x.String("max-cost")
+	if s == "" {
+		return 0, nil
+	}
+	c, err := lease.ParseCost(s)
+	if err != nil || c == 0 {
+		return 0, usagef("--max-cost %q: must be a number of US dollars above 0", s)
+	}
+	return c, nil
+}
+
 // queue submits a job and prints its id.
 func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, in *input) (err error) {
 	s.Project, s.Priority, s.Key = lease.Project(x.String("project")), int32(x.Int("priority")), x.String("key")
+	if s.MaxCost, err = maxCost(x); err != nil {
+		return err
+	}
 	var id lease.JobID
 	if in == nil {
 		id, err = ctl.Submit(x.Context, s)

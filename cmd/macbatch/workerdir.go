@@ -14,6 +14,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/spool"
+	"macbatch/transcode/child"
 )
 
 // The names inside a worker's folder.
@@ -21,6 +22,8 @@ const (
 	workerName = "worker.json"
 	spoolName  = "spool"
 	marksName  = "marks.json" // how far each control plane was seen to be
+	childName  = "children"   // which programs it runs
+	workName   = "work"
 )
 
 // workerFolder is what a worker keeps on disk: who it is, its spool, its work.
@@ -30,11 +33,12 @@ type workerFolder struct {
 	ID          lease.WorkerID `json:"id"`
 	Incarnation uint64         `json:"incarnation"`
 	spool       *spool.Spool
+	children    *child.Keeper
 }
 
-// openWorker takes over a worker's folder. A second process gets an error that
-// names the first.
-func openWorker(dir, name string) (*workerFolder, error) {
+// openWorker takes over a worker's folder, and ends what a killed process left
+// running. A second process gets an error that names the first.
+func (c *command) openWorker(dir, name string) (*workerFolder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make worker folder: %w", err)
 	}
@@ -45,6 +49,17 @@ func openWorker(dir, name string) (*workerFolder, error) {
 	}
 	if err := w.begin(name); err != nil {
 		return nil, errors.Join(err, w.lock.Close())
+	}
+	var ended int
+	w.children, ended, err = child.Keep(filepath.Join(dir, childName))
+	if w.children == nil {
+		return nil, errors.Join(err, w.lock.Close())
+	}
+	if err != nil {
+		fmt.Fprintf(c.stderr, "macbatch: %s\n", printable(err.Error()))
+	}
+	if ended > 0 {
+		fmt.Fprintf(c.stderr, "macbatch: ended %s that a killed run had left\n", processes(ended))
 	}
 	return w, nil
 }
@@ -112,3 +127,10 @@ func (w *workerFolder) next() error {
 }
 
 func (w *workerFolder) close() error { return w.lock.Close() }
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}

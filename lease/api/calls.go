@@ -61,6 +61,11 @@ func (c *Client) Resume(ctx context.Context, of lease.Target, reason string) err
 	return c.call(ctx, request{method: http.MethodPost, path: "/v1/resume", json: resuming{of, reason}}, nil)
 }
 
+// Intend implements lease.Control.
+func (c *Client) Intend(ctx context.Context, i lease.Intention) error {
+	return c.call(ctx, request{method: http.MethodPost, path: "/v1/intend", json: i}, nil)
+}
+
 // Shards implements lease.Control.
 func (c *Client) Shards(ctx context.Context, id lease.JobID, after uint32, limit int, results bool) ([]lease.Shard, error) {
 	q := url.Values{"after": {strconv.FormatUint(uint64(after), 10)}, "limit": {strconv.Itoa(limit)}}
@@ -210,17 +215,44 @@ func (c *Client) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchange
 	return out, nil
 }
 
+// form is how a client exchanges.
+type form int
+
+const (
+	onStream  form = iota // on a stream, or compact where there is none
+	asCompact             // in requests
+	asJSON                // likewise, as programs of others do
+)
+
 func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: min(max(x.Wait, 0), lease.MaxWait) + answerWait}
-	if c.json {
+	there := false
+	if c.form == onStream {
+		out, there, err = c.streamed(ctx, &x)
+	}
+	if !there && err == nil {
+		out, err = c.request(ctx, x)
+	}
+	if err == nil && len(out.Verdicts) != len(x.Reports) {
+		return lease.Exchanged{}, fmt.Errorf("%s: %d verdicts on %d reports: %w", c.host, len(out.Verdicts), len(x.Reports), lease.ErrUnreachable)
+	}
+	return out, err
+}
+
+// request exchanges in a request of its own.
+func (c *Client) request(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
+	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: exchangeWait(&x)}
+	if c.form == asJSON {
 		rq.json = x
 	} else if rq.compact, err = wire.AppendExchange(nil, &x); err != nil {
 		return out, err
 	}
-	if err = c.call(ctx, rq, &out); err == nil && len(out.Verdicts) != len(x.Reports) {
-		return lease.Exchanged{}, fmt.Errorf("%s: %d verdicts on %d reports: %w", c.host, len(out.Verdicts), len(x.Reports), lease.ErrUnreachable)
-	}
+	err = c.call(ctx, rq, &out)
 	return out, err
+}
+
+// exchangeWait is how long an answer may take.
+func exchangeWait(x *lease.Exchange) time.Duration {
+	return min(max(x.Wait, 0), lease.MaxWait) + answerWait
 }
 
 // fitting returns how many of the reports go into one request: at least one.

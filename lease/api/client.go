@@ -33,7 +33,8 @@ type Client struct {
 	host  string // for messages
 	token func() string
 	http  *http.Client
-	json  bool // exchange in JSON, as others do
+	kept  kept // streams for exchanges
+	form  form // how it exchanges
 }
 
 var _ lease.Control = (*Client)(nil)
@@ -78,7 +79,10 @@ func loopback(host string) bool {
 }
 
 // Close drops the connections kept.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.kept.drop()
+	c.http.CloseIdleConnections()
+}
 
 // request is what differs between operations.
 type request struct {
@@ -89,6 +93,8 @@ type request struct {
 	body         io.Reader // the body of size bytes
 	size         int64
 	lease        string        // token of the lease that the body is for
+	stream       bool          // the connection is to become one
+	token        string        // instead of the client's
 	wait         time.Duration // for the answer's header
 }
 
@@ -118,6 +124,31 @@ func (p *patience) end() {
 // do sends a request and returns the answer, if it is a good one. The caller
 // closes its body, and ends p after that.
 func (c *Client) do(p *patience, rq request) (*http.Response, error) {
+	resp, err := c.send(p, rq)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, c.refusal(p, resp)
+}
+
+// refusal reads what an answer that is no good one says.
+func (c *Client) refusal(p *patience, resp *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return c.unreachable(p, err)
+	}
+	if err := wire.ReadError(resp.StatusCode, b); err != nil {
+		return err
+	}
+	return c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
+}
+
+// send sends a request and returns the answer, if it is one of this protocol.
+func (c *Client) send(p *patience, rq request) (*http.Response, error) {
 	body, size := rq.body, rq.size
 	if rq.json != nil || rq.compact != nil {
 		buf := bytes.NewBuffer(rq.compact)
@@ -138,11 +169,18 @@ func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 	r.URL.RawQuery = rq.query.Encode()
 	r.Header.Set(Header, Protocol)
 	r.Header.Set("User-Agent", "macbatch")
-	token := c.token()
+	token := rq.token
+	if token == "" {
+		token = c.token()
+	}
 	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, fmt.Errorf("the token has characters that no token has: %w", lease.ErrUnauthorized)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	if rq.stream {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", wire.StreamType)
+	}
 	if rq.lease != "" {
 		r.Header.Set(LeaseToken, rq.lease)
 	}
@@ -164,21 +202,13 @@ func (c *Client) do(p *patience, rq request) (*http.Response, error) {
 	}
 	if resp.Header.Get(Header) != Protocol {
 		resp.Body.Close()
-		return nil, c.unreachable(p, fmt.Errorf("something else answers there: %s", resp.Status))
+		return nil, c.unreachable(p, fmt.Errorf("%w: %s", errStranger, resp.Status))
 	}
-	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return nil, c.unreachable(p, err)
-	}
-	if err := wire.ReadError(resp.StatusCode, b); err != nil {
-		return nil, err
-	}
-	return nil, c.unreachable(p, fmt.Errorf("answer not understood: %s", resp.Status))
+	return resp, nil
 }
+
+// errStranger tells of an answer without the protocol's header.
+var errStranger = errors.New("something else answers there")
 
 // call sends a request and reads its JSON answer into out; nil wants none.
 func (c *Client) call(ctx context.Context, rq request, out any) error {
@@ -204,22 +234,31 @@ func (c *Client) call(ctx context.Context, rq request, out any) error {
 		err = wire.Decode(&touching{resp.Body, p}, MaxAnswer, out)
 	}
 	if err != nil {
-		if errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge) {
-			err = fmt.Errorf("answer not understood: %s", err.Error()) // those sentinels speak of requests
-		}
-		return c.unreachable(p, err)
+		return c.unreachable(p, misread(err))
 	}
 	return nil
+}
+
+// misread is an error in reading an answer: the sentinels of the wire speak of requests.
+func misread(err error) error {
+	if errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge) {
+		return fmt.Errorf("answer not understood: %s", err.Error())
+	}
+	return err
 }
 
 // unreachable says that no answer of the control plane came. Where the caller
 // gave up, its context's error is all there is to say.
 func (c *Client) unreachable(p *patience, err error) error {
-	c.http.CloseIdleConnections()
+	return c.away(context.Cause(p.ctx), err)
+}
+
+// away is unreachable where cause, if there is one, ended the request.
+func (c *Client) away(cause, err error) error {
+	c.Close()
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the rest of it is a long URL
 	}
-	cause := context.Cause(p.ctx)
 	if errors.Is(cause, errStalled) {
 		err = errStalled
 	} else if cause != nil && !errors.Is(cause, context.DeadlineExceeded) {

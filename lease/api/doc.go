@@ -38,6 +38,8 @@
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store
 //	POST /v1/exchange                worker                                 lease.Exchange   lease.Exchanged
 //	                                                                        (or compact)     (likewise)
+//	GET  /v1/exchange/stream         worker                                                  101: see A stream of exchanges
+//	POST /v1/intend                  worker                                 lease.Intention  204
 //	POST /v1/heartbeat               worker                                 lease.Beat       lease.Beaten
 //	GET  /v1/projects                any                                                     {"projects":[lease.Scope…]}
 //	POST /v1/projects                admin                                  {"project":NAME} 204
@@ -103,6 +105,25 @@
 // results are sent without white space between their tokens. wait_ns is at most
 // 20 s; more is taken as 20 s.
 //
+// # Claims
+//
+// An exchange with max or extra above 0 claims work, under its request number. max
+// and per_kind say what there are free slots for. The rest helps to share the work
+// and may be left out: loaded, the models in memory, whose shards go first; paces,
+// the time for a thousand units of work of a kind and model at so many slots at once;
+// extra, how many shards more to grant ahead, while what is held takes no longer than
+// ahead_ns for each slot, of which held_ns, as the time of one slot, is taken. The
+// answer to a heartbeat lists in back shards to release if they have not begun, as
+// another worker waits for work: they are to be given back by releases, uncounted.
+//
+// # Money
+//
+// A worker opens an intent before it sends what must be paid: POST intend with
+// what it may have spent by then, in all, under that fence; 204 says that it is
+// durable. Its report, or the release, tells what was spent (cost_nusd, in
+// billionths of a US dollar). over_budget: the job's limit is below that for good;
+// budget_held: only as long as the intents of others hold the rest.
+//
 // # Marks
 //
 // The answers of exchange and heartbeat say how far the store has come: its id,
@@ -136,6 +157,40 @@
 // It is read as strictly: text must be UTF-8, a JSON value valid as in a JSON
 // body and without white space between its tokens, and nothing may follow.
 //
+// # A stream of exchanges
+//
+// A request of its own costs an exchange more than half of its time. GET
+// /v1/exchange/stream with "Connection: Upgrade" and "Upgrade: macbatch-exchange"
+// is answered 101 with the same two headers, and from there on the connection, TLS
+// or not, carries frames: one of the client, one answer, and so on. The client
+// writes nothing before its answer has come whole.
+//
+//	4 bytes   length of what follows, big-endian
+//	1 byte    kind
+//	          the body
+//
+//	kind                from     body
+//	1 exchange          client   a compact exchange, of at most [MaxBody]
+//	2 exchanged         server   its compact answer
+//	3 error             server   instead of one: a status (2 bytes, big-endian), and the JSON of Errors
+//	4 error, the last   server   likewise; the server closes the connection
+//	5 patience          server   empty: the answer is being made, and still to come
+//
+// The last error is any on a frame that cannot be read, and 401. Where the actor
+// stands, and whose token the stream began with, is looked at for each exchange as
+// for a request. Everything else about an exchange is as in POST /v1/exchange: who
+// gets no answer asks again, here or there, with the same request number.
+//
+// Between two frames a server waits 30 s and a client keeps a stream for 20 s.
+// Patience comes every 10 s; a client gives up after 30 s without a frame, or after
+// the 45 s beyond the wait it asked for. A client that goes ends its exchange where
+// that waits. A server that stops ends the streams at rest, and the others behind
+// the answer they are at.
+//
+// A client whose stream is refused by another status than 401 and 403, or by
+// somebody else, exchanges by requests, and asks for a stream again after a minute. A server has
+// up to 1,024.
+//
 // # Errors
 //
 // {"error":{"code":CODE,"message":TEXT}} with the status of the code. The message
@@ -148,7 +203,7 @@
 //	409 key_reused        ErrKeyReused
 //	409 need_blob         ErrNeedBlob        upload the input, submit again
 //	409 twin              ErrTwin
-//	409 fenced, duplicate, conflict, not_allowed
+//	409 fenced, duplicate, conflict, not_allowed, over_budget, budget_held
 //	413 too_large         ErrTooLarge        split it
 //	422 invalid           ErrInvalid         reads well, cannot be
 //	422 digest            ErrDigest          upload again
@@ -168,7 +223,8 @@
 // # Trying again
 //
 // The client tries nothing again by itself, but for what net/http does with a
-// GET on a kept connection that turned out dead. Callers try again after
+// GET on a kept connection that turned out dead. A kept stream that turned out dead
+// is ErrUnreachable, and drops those kept beside it. Callers try again after
 // ErrUnreachable, ErrUnknownOutcome and ErrFull, after a wire.Backoff. All is
 // safe to repeat: a submission by its key, an exchange by its request number and
 // its reports by fence and digest, the rest because it says what shall be.
@@ -177,7 +233,7 @@
 //
 // A body and an answer may stand still for 30 s and must on the whole move at 16
 // KiB/s. A client waits 45 s for an answer beyond the wait it asked for, 10 min
-// for a verification, and 60 s for further bytes.
+// for a verification, and 60 s for further bytes. A stream has times of its own.
 //
 // # Versions
 //

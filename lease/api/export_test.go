@@ -2,6 +2,12 @@ package api
 
 // SpeakJSON makes a client exchange in JSON, as programs of others do.
 func SpeakJSON(c *Client) *Client {
-	c.json = true
+	c.form = asJSON
+	return c
+}
+
+// SpeakCompact makes a client exchange without a stream, as where there is none.
+func SpeakCompact(c *Client) *Client {
+	c.form = asCompact
 	return c
 }

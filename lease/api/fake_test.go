@@ -65,7 +65,7 @@ func (f *fake) Submit(_ context.Context, s lease.Submission) (lease.JobID, error
 
 func (f *fake) Job(_ context.Context, id lease.JobID) (lease.Job, error) {
 	return lease.Job{ID: jobID, Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":1}`), Input: lease.Input{Digest: abc, Bytes: 3}, Actor: "ann", Submitted: instant,
-		State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
+		Cost: lease.Bill{Max: 3, Reserved: 2, Spent: 1}, State: lease.JobPaused, Pause: lease.Pause{Target: lease.Target{Job: jobID}, Actor: "ann", Reason: "hot", Since: instant, For: time.Hour}, Shards: lease.Counts{Leased: 1}, Items: lease.Progress{Total: 1}, Events: 2, Last: 9}, f.note(id)
 }
 
 func (f *fake) Jobs(ctx context.Context, before lease.JobID, limit int) ([]lease.Job, error) {
@@ -157,7 +157,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 	if f.exchanged != nil {
 		return f.exchanged(x), err
 	}
-	out := lease.Exchanged{More: true, Mark: mark, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr",
+	out := lease.Exchanged{More: true, Mark: mark, Grants: []lease.Grant{{Shard: shardID, Fence: 2, Token: "t", Kind: "ocr", Model: "m",
 		Payload: json.RawMessage(`{"b":[1]}`), Lines: &lease.Lines{Input: abc, Range: lease.Range{From: 1, To: 9, Digest: abc}, First: 4, Items: 2}, Needs: []lease.Result{{Digest: abc, Bytes: 3, Blob: true}}, Term: lease.Term}}}
 	for _, r := range x.Reports {
 		out.Verdicts = append(out.Verdicts, lease.Judgement{Shard: r.Shard, Fence: r.Fence, Verdict: lease.NeedBlobs, Missing: []lease.Digest{abc}})
@@ -165,8 +165,10 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged,
 	return out, err
 }
 
+func (f *fake) Intend(_ context.Context, i lease.Intention) error { return f.note(i) }
+
 func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) {
-	return lease.Beaten{Lost: []lease.ShardID{shardID}, Mark: mark, Drain: lease.Pause{Target: lease.Target{Worker: "mac"}, Actor: "ann", Since: instant}}, f.note(b)
+	return lease.Beaten{Lost: []lease.ShardID{shardID}, Back: []lease.ShardID{shardID}, Mark: mark, Drain: lease.Pause{Target: lease.Target{Worker: "mac"}, Actor: "ann", Since: instant}}, f.note(b)
 }
 
 func (f *fake) PutBlob(ctx context.Context, u lease.Upload, r io.Reader) error {
@@ -239,10 +241,14 @@ func newHandler(f *fake) http.Handler {
 
 // serve runs a server over f and returns its URL.
 func serve(t testing.TB, h http.Handler) string {
+	server := api.NewServer(h, nil)
 	srv := httptest.NewUnstartedServer(nil)
-	srv.Config = api.NewServer(h, nil)
+	srv.Config = &server.Server
 	srv.Start()
-	t.Cleanup(srv.Close)
+	t.Cleanup(func() {
+		server.Close() //nolint:errcheck // the next one closes the listener too
+		srv.Close()
+	})
 	return srv.URL
 }
 

@@ -95,26 +95,6 @@ func NewHandler(o Options) http.Handler {
 	return h
 }
 
-// NewServer returns a server for a handler: it waits for no header and no idle
-// client for ever, while the handler sets the deadlines of bodies and answers by
-// what is asked. HTTP/1.1 only, as the clients. A nil log is none.
-func NewServer(h http.Handler, log *slog.Logger) *http.Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	http1 := new(http.Protocols)
-	http1.SetHTTP1(true)
-	return &http.Server{
-		Handler:                      h,
-		ReadHeaderTimeout:            10 * time.Second,
-		IdleTimeout:                  idleTimeout,
-		MaxHeaderBytes:               maxHeader,
-		DisableGeneralOptionsHandler: true, // "OPTIONS *" needs a token like the rest
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		Protocols:                    http1,
-	}
-}
-
 // ServeHTTP decides who asks before it looks at what is asked, and that before
 // it reads a body.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -54,6 +55,22 @@ func raw(id lease.JobID) string { return string(binary.BigEndian.AppendUint64(ni
 
 func (s scene) hello() lease.Hello {
 	return lease.Hello{Worker: lease.WorkerID("of " + s.who), Incarnation: 1, Offer: lease.Offer{Kinds: []lease.Kind{leasetest.Work}}}
+}
+
+func (s scene) exchange(ctx context.Context, c lease.Control) error {
+	_, err := c.Exchange(ctx, lease.Exchange{
+		Hello: s.hello(), Request: 1, Max: 9, PerKind: map[lease.Kind]int{leasetest.Work: 9}, Job: s.job,
+		Reports: []lease.Report{leasetest.Done(s.grant, "x")}, Releases: []lease.Give{{Shard: s.grant.Shard, Fence: s.grant.Fence}},
+	})
+	return err
+}
+
+// unstreamed makes a client exchange by requests.
+func unstreamed(c lease.Control) lease.Control {
+	if far, ok := c.(*api.Client); ok {
+		return api.SpeakCompact(far)
+	}
+	return c
 }
 
 // classes are who may ask, in the order of the matrix: of the project, of another
@@ -146,11 +163,13 @@ var matrix = []struct {
 		return c.Backup(ctx, io.Discard)
 	}},
 	{"POST /v1/exchange", "Exchange", "200 403 403 200  403 403 200  401 401", func(ctx context.Context, c lease.Control, s scene) error {
-		_, err := c.Exchange(ctx, lease.Exchange{
-			Hello: s.hello(), Request: 1, Max: 9, PerKind: map[lease.Kind]int{leasetest.Work: 9}, Job: s.job,
-			Reports: []lease.Report{leasetest.Done(s.grant, "x")}, Releases: []lease.Give{{Shard: s.grant.Shard, Fence: s.grant.Fence}},
-		})
-		return err
+		return s.exchange(ctx, unstreamed(c))
+	}},
+	{"GET /v1/exchange/stream", "Exchange", "101 403 403 101  403 403 101  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return s.exchange(ctx, c)
+	}},
+	{"POST /v1/intend", "Intend", "404 403 403 204  403 403 404  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		return c.Intend(ctx, lease.Intention{Shard: s.grant.Shard, Fence: s.grant.Fence, Token: s.grant.Token, Reserve: 1})
 	}},
 	{"POST /v1/heartbeat", "Heartbeat", "200 403 403 200  403 403 200  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		_, err := c.Heartbeat(ctx, lease.Beat{Hello: s.hello(), Leases: []lease.LeaseBeat{{Shard: s.grant.Shard, Fence: s.grant.Fence}}})
@@ -253,10 +272,47 @@ func newStage(t *testing.T) *stage {
 	return st
 }
 
-// far is a client's transport that calls the handler, and keeps the answer.
+// far is a client's transport that calls the handler, and keeps the answer: on a
+// stream, which needs a server, the newest frame.
 type far struct {
 	h    http.Handler
+	url  string
 	last *httptest.ResponseRecorder
+}
+
+func (f *far) upgrade(r *http.Request) (*http.Response, error) {
+	r.URL = must(url.Parse(f.url + r.URL.Path))
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Header.Del("Date")
+	*f.last = httptest.ResponseRecorder{Code: resp.StatusCode, HeaderMap: resp.Header, Body: new(bytes.Buffer)}
+	if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
+		resp.Body = &taped{conn, f.last.Body}
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	f.last.Body = bytes.NewBuffer(must(io.ReadAll(resp.Body)))
+	resp.Body = io.NopCloser(bytes.NewReader(f.last.Body.Bytes()))
+	return resp, nil
+}
+
+// taped keeps what was read since the last write.
+type taped struct {
+	io.ReadWriteCloser
+	tape *bytes.Buffer
+}
+
+func (t *taped) Read(p []byte) (int, error) {
+	n, err := t.ReadWriteCloser.Read(p)
+	t.tape.Write(p[:n])
+	return n, err
+}
+
+func (t *taped) Write(p []byte) (int, error) {
+	t.tape.Reset()
+	return t.ReadWriteCloser.Write(p)
 }
 
 func (f *far) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -265,6 +321,9 @@ func (f *far) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	f.last = httptest.NewRecorder()
+	if r.Header.Get("Upgrade") != "" {
+		return f.upgrade(r)
+	}
 	f.h.ServeHTTP(f.last, r)
 	body := bytes.Clone(f.last.Body.Bytes())
 	resp := f.last.Result()
@@ -278,12 +337,14 @@ func (f *far) answer() string {
 }
 
 func (st *stage) client(t *testing.T, class string) (*api.Client, *far) {
-	f := &far{h: st.h}
+	f := &far{h: st.h, url: serve(t, st.h)}
 	token := st.tokens[class]
 	if class == "no token" {
 		token = "none"
 	}
-	return must(api.Dial("http://localhost", func() string { return token }, &http.Client{Transport: f})), f
+	c := must(api.Dial("http://localhost", func() string { return token }, &http.Client{Transport: f}))
+	t.Cleanup(c.Close)
+	return c, f
 }
 
 // TestMatrix: each class on each route, far and near. What is another project's is

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"net/http/httptest"
 	"testing"
 
 	"macbatch/lease"
@@ -10,27 +9,21 @@ import (
 	"macbatch/lease/leasetest"
 )
 
-// TestControl runs the contract over the wire, in both forms of an exchange:
+// TestControl runs the contract over the wire, in each form of an exchange:
 // client, handler and a real store.
 func TestControl(t *testing.T) {
-	t.Run("compact", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return c }) })
+	t.Run("stream", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return c }) })
+	t.Run("compact", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return api.SpeakCompact(c) }) })
 	t.Run("json", func(t *testing.T) { testControl(t, func(c *api.Client) lease.Control { return api.SpeakJSON(c) }) })
 }
 
 func testControl(t *testing.T, form func(*api.Client) lease.Control) {
 	leasetest.TestControl(t, func(t *testing.T) (lease.Control, *leasetest.Fixture) {
 		f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
-		srv := httptest.NewUnstartedServer(nil)
-		srv.Config = api.NewServer(api.NewHandler(api.Options{
+		url := serve(t, api.NewHandler(api.Options{
 			Authenticate: func(string) (lease.Actor, error) { return leasetest.Admin, nil },
 			Control:      func(lease.Actor) lease.Control { return f.Near() },
-		}), nil)
-		srv.Start()
-		t.Cleanup(srv.Close)
-		c, err := api.Dial(srv.URL, func() string { return "token" }, api.NewHTTPClient(0, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return form(c), f
+		}))
+		return form(dial(t, url, "token")), f
 	})
 }

@@ -27,6 +27,7 @@ var (
 	submission = lease.Submission{Project: "p", Kind: "ocr", Params: json.RawMessage(`{"a":"<\u0041>"}`), Priority: -1, Input: lease.Input{Digest: abc, Bytes: 3}, Key: "k"}
 	exchange   = lease.Exchange{
 		Hello: worker, Request: 1<<64 - 1, Max: 4, PerKind: map[lease.Kind]int{"ocr": 2, "fetch": 1}, Job: jobID, Wait: 20 * time.Second,
+		Loaded: []string{"m"}, Paces: []lease.Pace{{Kind: "ocr", Model: "m", Thousand: time.Second, Slots: 2}}, Extra: 9, Ahead: 15 * time.Second, Held: time.Second,
 		Reports: []lease.Report{
 			{Shard: shardID, Fence: 1<<60 + 1, Token: "t", Outcome: lease.OutcomeDone, Digest: abc, Bytes: 11, Result: json.RawMessage(`{"x":"1 2"}`), Blobs: []lease.Digest{abc}},
 			{Shard: shardID, Fence: 2, Token: "u", Outcome: lease.OutcomeFailed, Digest: abc, Class: lease.Permanent, Reason: "no <sound>"},
@@ -112,7 +113,13 @@ var operations = []struct {
 		}
 		return c.Exchange(ctx, exchange)
 	}, []any{exchange}},
-	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
+	{"POST /v1/exchange", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return unstreamed(c).Exchange(ctx, exchange)
+	}, []any{exchange}},
+	{"GET /v1/exchange/stream", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
+	{"POST /v1/intend", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.Intend(ctx, lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1})
+	}, []any{lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1}}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.PutBlob(ctx, held, strings.NewReader("abc"))
@@ -167,6 +174,11 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
+		fmt.Fprintf(&r.out, "> %s %s Upgrade: %s\n< %d Upgrade: %s\n", req.Method, req.URL.RequestURI(), req.Header.Get("Upgrade"), resp.StatusCode, resp.Header.Get("Upgrade"))
+		resp.Body = &frames{conn, r}
+		return resp, nil
+	}
 	answer := must(io.ReadAll(resp.Body))
 	resp.Body = io.NopCloser(bytes.NewReader(answer))
 	r.mu.Lock()
@@ -182,6 +194,23 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.out.WriteByte('\n')
 	return resp, nil
+}
+
+// frames writes down those of a stream, each of which goes in one piece.
+type frames struct {
+	io.ReadWriteCloser
+	r *recorder
+}
+
+func (f *frames) Write(p []byte) (int, error) {
+	fmt.Fprintf(&f.r.out, "> %q\n", p)
+	return f.ReadWriteCloser.Write(p)
+}
+
+func (f *frames) Read(p []byte) (int, error) {
+	n, err := f.ReadWriteCloser.Read(p)
+	fmt.Fprintf(&f.r.out, "< %q\n\n", p[:n])
+	return n, err
 }
 
 // TestRoundTrip: what is asked far arrives near, and the other way round; the
@@ -204,6 +233,7 @@ func TestRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(f.asked, op.asked) {
 			t.Fatalf("%s asked for %+v, want %+v", op.route, f.asked, op.asked)
 		}
+		c.Close()
 		covered[op.route] = true
 	}
 	for _, r := range api.Routes() {

@@ -58,6 +58,8 @@ var routes = append([]route{
 	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
 	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
 	{Route{"POST", "/v1/exchange", worker, true}, (*call).exchange},
+	{Route{"GET", "/v1/exchange/stream", worker, true}, (*call).stream},
+	{Route{"POST", "/v1/intend", worker, true}, (*call).intend},
 	{Route{"POST", "/v1/heartbeat", worker, true}, (*call).heartbeat},
 	{Route{"PUT", "/v1/jobs/{job}/shards/{shard}/blobs/{digest}", worker, true}, (*call).putShardBlob},
 	{Route{"PUT", "/v1/projects/{project}/blobs/{digest}", submitter, true}, (*call).putProjectBlob},
@@ -122,6 +124,14 @@ func (c *call) submit(r *http.Request) (any, error) {
 	}
 	id, err := c.control.Submit(r.Context(), s)
 	return submitted{id}, err
+}
+
+func (c *call) intend(r *http.Request) (any, error) {
+	var i lease.Intention
+	if err := c.decode(r, maxSmall, &i); err != nil {
+		return nil, err
+	}
+	return nil, c.control.Intend(r.Context(), i)
 }
 
 func (c *call) jobs(r *http.Request) (any, error) {
@@ -370,7 +380,7 @@ func (c *call) blob(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer blob.Close()
-	c.stream(r, blob, size)
+	c.send(r, blob, size)
 	return nil, nil
 }
 
@@ -392,12 +402,12 @@ func (c *call) input(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer in.Close()
-	c.stream(r, in, to-from)
+	c.send(r, in, to-from)
 	return nil, nil
 }
 
-// stream answers with size bytes.
-func (c *call) stream(r *http.Request, from io.Reader, size int64) {
+// send answers with size bytes.
+func (c *call) send(r *http.Request, from io.Reader, size int64) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(size, 10))

@@ -98,9 +98,19 @@ func silence(t *testing.T, p *pipes, say string, then func(net.Conn)) (time.Dura
 
 const preamble = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
+const upgrade = "GET /v1/exchange/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin\r\nConnection: Upgrade\r\nUpgrade: macbatch-exchange\r\n\r\n"
+
 func TestSlowClientsAreCut(t *testing.T) {
 	f := &fake{}
 	blob := "PUT " + blobPath + preamble + "Authorization: Bearer admin\r\nContent-Length: 1000000\r\n\r\n"
+	drops := func(c net.Conn) {
+		for {
+			if _, err := c.Write([]byte{1}); err != nil {
+				return
+			}
+			<-time.After(5 * time.Second)
+		}
+	}
 	tests := []struct {
 		name, say, answer string
 		then              func(net.Conn)
@@ -112,14 +122,11 @@ func TestSlowClientsAreCut(t *testing.T) {
 		{"body withheld without a token", "POST /v1/jobs" + preamble + "Content-Length: 100\r\n\r\n", "401 Unauthorized", nil, 31 * time.Second},
 		{"body withheld", "POST /v1/jobs" + preamble + "Authorization: Bearer admin\r\nContent-Length: 100\r\n\r\n{", "400 Bad Request", nil, 61 * time.Second},
 		{"blob withheld", blob, "400 Bad Request", nil, 61 * time.Second},
-		{"blob by drops", blob, "400 Bad Request", func(c net.Conn) {
-			for {
-				if _, err := c.Write([]byte{1}); err != nil {
-					return
-				}
-				<-time.After(5 * time.Second)
-			}
-		}, 65 * time.Second},
+		{"blob by drops", blob, "400 Bad Request", drops, 65 * time.Second},
+		{"stream at rest", upgrade, "101 Switching Protocols", nil, 30 * time.Second},
+		{"stream with a frame withheld", upgrade + "\x00\x00\x10\x00\x01\x01", "101 Switching Protocols", nil, 31 * time.Second},
+		{"stream with a frame begun", upgrade + "\x00", "101 Switching Protocols", nil, 31 * time.Second},
+		{"stream with a frame by drops", upgrade + "\x00\x00\x10\x00\x01\x01", "101 Switching Protocols", drops, 65 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -266,7 +273,8 @@ func TestSilentServer(t *testing.T) {
 		}{
 			{"Job", 45 * time.Second, func() error { _, err := c.Job(t.Context(), jobID); return err }},
 			{"Heartbeat", 45 * time.Second, func() error { _, err := c.Heartbeat(t.Context(), beat); return err }},
-			{"Exchange", 65 * time.Second, func() error { _, err := c.Exchange(t.Context(), exchange); return err }},
+			{"asking for a stream", 45 * time.Second, func() error { _, err := c.Exchange(t.Context(), exchange); return err }},
+			{"Exchange", 65 * time.Second, func() error { _, err := unstreamed(c).Exchange(t.Context(), exchange); return err }},
 			{"Verify", 10 * time.Minute, func() error { _, err := c.Verify(t.Context()); return err }},
 			{"PutBlob", 60 * time.Second, func() error { return c.PutBlob(t.Context(), held, strings.NewReader("abc")) }},
 			{"Blob", 110 * time.Second, func() error {

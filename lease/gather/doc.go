@@ -30,6 +30,9 @@
 //	flags        of its transcript, such as suspicious
 //	score        the share of it that is not in doubt, where some is
 //	doubts       [{"kind", "from_ms", "to_ms", "evidence"}], the first ten
+//	sound        digest of its sound's samples
+//	same_sound_as  the film, first by path, that has the same: copies, renamed
+//	             and re-muxed films, whose words were looked for once
 //	name         what the names of its outputs begin with
 //	outputs      [{"path", "sha256", "bytes"}]; also those that an earlier
 //	             gathering wrote and this one could not renew

@@ -189,6 +189,7 @@ func (g *Gatherer) row(ctx context.Context, id lease.ShardID, results bool) (*le
 
 // contents are a film's outputs by suffix.
 type contents struct {
+	sound  string // digest
 	bodies map[string][]byte
 	whole  transcribe.Transcript
 }
@@ -223,7 +224,7 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 	if err != nil {
 		return nil, err
 	}
-	out := &contents{bodies: map[string][]byte{}, whole: whole}
+	out := &contents{sound: sound.SoundDigest, bodies: map[string][]byte{}, whole: whole}
 	if f.summary.State == lease.Done {
 		var sum summarize.Summary
 		if _, by, err = g.fetch(ctx, f.summary, &sum); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +38,11 @@ type Gatherer struct {
 	had     []byte // the manifest as it is on disk; nil when there is none
 	names   *names
 	sources map[inventory.Path]Source  // what the scan saw; nil before it ended
-	skipped []*Line                    // and what it skipped
+	paths   map[uint32]inventory.Path  // and the paths of the items
+	latest  map[inventory.Path]uint32  // the newest item of a path: a watched film may have changed
+	scans   map[uint32]bool            // that were read, by number
+	skipped []*Line                    // what the last scan skipped
+	only    uint32                     // 1 + the generation that is wanted; 0: the best
 	items   map[uint32]uint32          // that an earlier pass dealt with: 1 + the newest generation there was
 	shown   map[uint32]uint32          // those that have outputs: 1 + the generation they are of
 	ends    map[inventory.Path]Outcome // of these and others
@@ -60,6 +65,7 @@ func open(ctl lease.Control, job lease.Job, out string, formats []Format, step f
 	}
 	g := &Gatherer{
 		ctl: ctl, job: job, formats: formats, root: p.Root, sub: p.Sub, folder: f,
+		paths: map[uint32]inventory.Path{}, latest: map[inventory.Path]uint32{}, scans: map[uint32]bool{},
 		items: map[uint32]uint32{}, shown: map[uint32]uint32{}, ends: map[inventory.Path]Outcome{},
 	}
 	if g.lines, g.had, err = readManifest(f.root); err != nil {
@@ -75,6 +81,10 @@ func open(ctl lease.Control, job lease.Job, out string, formats []Format, step f
 	}
 	return g, nil
 }
+
+// Generation makes g write what a generation came to, 0 being the first, instead of
+// the best there is: of an item that has no such generation its newest below.
+func (g *Gatherer) Generation(n uint32) { g.only = n + 1 }
 
 // Close gives the folder back.
 func (g *Gatherer) Close() error { return g.folder.close() }
@@ -92,20 +102,24 @@ func (g *Gatherer) Pass(ctx context.Context) (Report, error) {
 		return g.counts(), fmt.Errorf("gather job %v: %w", g.job.ID, err)
 	}
 	g.job = job // before its shards: when it is over, so are they
-	scan, films, again, err := g.read(ctx)
+	scans, films, again, err := g.read(ctx)
 	if again { // something that was dealt with was asked for anew: its earlier shards count, too
-		scan, films, _, err = g.read(ctx)
+		scans, films, _, err = g.read(ctx)
 	}
 	if err != nil {
 		return g.counts(), err
 	}
-	if scan == nil || scan.State != lease.Done {
-		return g.counts(), nil
-	}
-	if g.sources == nil {
+	for _, scan := range scans {
+		if g.scans[scan.ID.Seq] {
+			continue
+		}
 		if err := g.readScan(ctx, scan); err != nil {
 			return g.counts(), err
 		}
+		g.scans[scan.ID.Seq] = true
+	}
+	if g.sources == nil {
+		return g.counts(), nil
 	}
 	var errs []error
 	for _, item := range inOrder(films) {
@@ -139,7 +153,11 @@ func inOrder(films map[uint32]*item) []uint32 {
 
 // item deals with a film that has something to show.
 func (g *Gatherer) item(ctx context.Context, n uint32, it *item) error {
-	f, generation, last := it.current()
+	if path, ok := g.paths[n]; ok && g.latest[path] != n {
+		g.items[n] = it.newest + 1 // the film is another one by now
+		return nil
+	}
+	f, generation, last := it.current(g.only)
 	if f == nil {
 		return nil // if the job is over, its plan was never carried out
 	}
@@ -193,7 +211,7 @@ func (g *Gatherer) counts() Report {
 
 // read pages through the job's shards. again: an item that was dealt with has new
 // ones, and its earlier ones were passed over.
-func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint32]*item, again bool, err error) {
+func (g *Gatherer) read(ctx context.Context) (scans []*lease.Shard, films map[uint32]*item, again bool, err error) {
 	films = map[uint32]*item{}
 	for after := uint32(0); ; {
 		page, err := g.ctl.Shards(ctx, g.job.ID, after, 0, false)
@@ -201,7 +219,7 @@ func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint3
 			return nil, nil, false, fmt.Errorf("gather job %v: %w", g.job.ID, err)
 		}
 		if len(page) == 0 {
-			return scan, films, again, nil
+			return scans, films, again, nil
 		}
 		for i := range page {
 			s := page[i] // a copy: the page is not kept for it
@@ -210,8 +228,8 @@ func (g *Gatherer) read(ctx context.Context) (scan *lease.Shard, films map[uint3
 				s.State, s.Reason = lease.Canceled, g.job.Reason
 			}
 			switch {
-			case s.Need.Kind == pipeline.Scan && (scan == nil || scan.State != lease.Done || s.State == lease.Done):
-				scan = &s
+			case s.Need.Kind == pipeline.Scan && s.State == lease.Done:
+				scans = append(scans, &s)
 			case s.Need.Kind == pipeline.Scan:
 			case s.Generation < g.items[s.Item]: // dealt with
 			case g.items[s.Item] > 0:
@@ -233,14 +251,17 @@ func (g *Gatherer) readScan(ctx context.Context, scan *lease.Shard) error {
 	if _, _, err := g.fetch(ctx, scan, &res); err != nil {
 		return err
 	}
-	g.sources = make(map[inventory.Path]Source, len(res.Sources))
-	paths := make([]inventory.Path, 0, len(res.Sources))
+	if g.sources == nil {
+		g.sources = make(map[inventory.Path]Source, len(res.Sources))
+	}
 	for i := range res.Sources {
 		s := &res.Sources[i]
 		g.sources[s.Path] = Source{Root: g.root, Path: s.Path, Size: s.Identity.Size, MtimeNS: s.Identity.MtimeNS, Inode: s.Identity.Inode}
-		paths = append(paths, s.Path)
+		n := scan.Item + uint32(i) // items are numbered on from scan to scan
+		g.paths[n], g.latest[s.Path] = s.Path, n
+		delete(g.ends, s.Path)
 	}
 	g.skip(g.sub, res.Skipped)
-	g.names = assign(g.root, paths, g.lines)
+	g.names = assign(g.root, slices.Sorted(maps.Keys(g.sources)), g.lines)
 	return nil
 }

@@ -25,7 +25,15 @@ func (i *item) add(s *lease.Shard) {
 // current is the film as its outputs are to be made from it: the best of what its
 // generations came to, the newest of equals. A failure is told of only when no
 // further attempt is under way. Nil: not yet. last tells that nothing will change.
-func (i *item) current() (best *film, generation uint32, last bool) {
+// With only, a generation and 1, it is what that came to and nothing else.
+func (i *item) current(only uint32) (best *film, generation uint32, last bool) {
+	if only > 0 {
+		generation = min(only-1, i.newest)
+		if best = i.as(generation); !best.settled() {
+			return nil, 0, false
+		}
+		return best, generation, true
+	}
 	for g := i.newest; ; g-- {
 		f := i.as(g)
 		settled := f.settled()

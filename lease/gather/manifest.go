@@ -61,6 +61,8 @@ type Line struct {
 	Flags      []string           `json:"flags,omitempty"`
 	Score      *float64           `json:"score,omitempty"`
 	Doubts     []transcribe.Doubt `json:"doubts,omitempty"`
+	Sound      string             `json:"sound,omitempty"`         // digest of its samples
+	SameSound  inventory.Path     `json:"same_sound_as,omitempty"` // another film's, first by path, whose sound it has
 	Name       inventory.Path     `json:"name,omitempty"`
 	Outputs    []Output           `json:"outputs,omitempty"`
 	Of         string             `json:"of,omitempty"`
@@ -139,6 +141,23 @@ func encodeManifest(all []*Line) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// compareSounds tells of films with one sound that they have: its words were looked
+// for once.
+func compareSounds(all []*Line) {
+	first := map[string]*Line{}
+	key := func(l *Line) string { return l.Source.Root + "\x00" + l.Sound }
+	for _, l := range all {
+		if f := first[key(l)]; l.Sound != "" && (f == nil || l.Source.Path < f.Source.Path) {
+			first[key(l)] = l
+		}
+	}
+	for _, l := range all {
+		if l.SameSound = ""; l.Sound != "" && first[key(l)] != l {
+			l.SameSound = first[key(l)].Source.Path
+		}
+	}
+}
+
 // writeManifest replaces the manifest when its bytes change, and ends the journal
 // when whole: no film's outputs were left half written.
 func (g *Gatherer) writeManifest(whole bool) error {
@@ -146,6 +165,7 @@ func (g *Gatherer) writeManifest(whole bool) error {
 	for _, l := range g.lines {
 		all = append(all, l)
 	}
+	compareSounds(all)
 	b, err := encodeManifest(all)
 	if err != nil {
 		return err

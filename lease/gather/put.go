@@ -45,7 +45,9 @@ func (g *Gatherer) without(src Source, outcome Outcome, reason string) {
 	l := &Line{Source: src, Outcome: outcome, Reason: reason}
 	if old := g.lines[src.key()]; old != nil && old.Name != "" {
 		l.Name, l.Outputs = old.Name, old.Outputs
-		if l.DurationMS = old.DurationMS; len(l.Outputs) > 0 {
+		if l.DurationMS, l.Sound = old.DurationMS, old.Sound; len(l.Outputs) > 0 && (old.Source.Size != src.Size || old.Source.MtimeNS != src.MtimeNS) {
+			l.Reason += "; the outputs are of what was there before"
+		} else if len(l.Outputs) > 0 {
 			l.Reason += "; the outputs are of an earlier job"
 		}
 	}
@@ -74,7 +76,7 @@ func (g *Gatherer) outputs(ctx context.Context, f *film, l *Line) (did deed, err
 	if err != nil {
 		return did, err
 	}
-	l.DurationMS, l.Flags = c.whole.DurationMS, c.whole.Flags
+	l.DurationMS, l.Flags, l.Sound = c.whole.DurationMS, c.whole.Flags, c.sound
 	l.Doubts = c.whole.Doubts[:min(len(c.whole.Doubts), maxDoubts)]
 	if score := c.whole.Score(); score < 1 {
 		l.Score = &score

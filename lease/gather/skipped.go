@@ -16,6 +16,7 @@ func (g *Gatherer) skip(sub inventory.Path, list []inventory.Skipped) {
 			delete(g.lines, k)
 		}
 	}
+	g.skipped = nil
 	for _, s := range list {
 		reason := string(s.Reason)
 		if s.Of != "" {

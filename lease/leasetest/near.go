@@ -74,6 +74,8 @@ func (n near) Exchange(ctx context.Context, x lease.Exchange) (lease.Exchanged, 
 	return n.ctl().Exchange(ctx, x)
 }
 
+func (n near) Intend(ctx context.Context, i lease.Intention) error { return n.ctl().Intend(ctx, i) }
+
 func (n near) Heartbeat(ctx context.Context, b lease.Beat) (lease.Beaten, error) {
 	return n.ctl().Heartbeat(ctx, b)
 }

@@ -23,13 +23,15 @@ const Work lease.Kind = "work"
 
 // Params are the parameters of a job of kind "test".
 type Params struct {
-	Items    int    `json:"items"`              // shards to begin with
-	Root     string `json:"root,omitempty"`     // they need it
-	Reuse    bool   `json:"reuse,omitempty"`    // their results may be reused
-	Then     int    `json:"then,omitempty"`     // each accepted result plans so many more, and one that joins them
-	Sound    bool   `json:"sound,omitempty"`    // the planned ones need the blob the result delivers
-	Bulky    bool   `json:"bulky,omitempty"`    // the first ones are
-	Distinct string `json:"distinct,omitempty"` // tells jobs apart
+	Items    int      `json:"items"`              // shards to begin with
+	Root     string   `json:"root,omitempty"`     // they need it
+	Model    string   `json:"model,omitempty"`    // they need it, too
+	Works    []uint64 `json:"works,omitempty"`    // of each of them; none: 10
+	Reuse    bool     `json:"reuse,omitempty"`    // their results may be reused
+	Then     int      `json:"then,omitempty"`     // each accepted result plans so many more, and one that joins them
+	Sound    bool     `json:"sound,omitempty"`    // the planned ones need the blob the result delivers
+	Bulky    bool     `json:"bulky,omitempty"`    // the first ones are
+	Distinct string   `json:"distinct,omitempty"` // tells jobs apart
 }
 
 // Payload is a test shard's.
@@ -60,7 +62,10 @@ func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
 	plan := make(lease.Plan, p.Items)
 	for i := range plan {
 		b, _ := json.Marshal(Payload{Item: i}) // it always encodes
-		plan[i] = lease.Spec{Need: lease.Need{Kind: Work, Root: p.Root, Bulky: p.Bulky}, Item: uint32(i), Opens: 1, Settles: 1, Work: 10, Payload: b}
+		plan[i] = lease.Spec{Need: lease.Need{Kind: Work, Root: p.Root, Model: p.Model, Bulky: p.Bulky}, Item: uint32(i), Opens: 1, Settles: 1, Work: 10, Payload: b}
+		if i < len(p.Works) {
+			plan[i].Work = p.Works[i]
+		}
 		if p.Reuse {
 			plan[i].Reuse = lease.ReuseDigest("test", string(b))
 		}

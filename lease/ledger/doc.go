@@ -49,6 +49,14 @@
 //	pause_disagrees           a kind or worker that is paused by its row or by its events only
 //	carried_disagrees         a carried row that is not what its history says
 //	checkpoint_disagrees      a checkpoint that is not where, or does not count what, it should
+//	key_missing               a job whose idempotency key leads nowhere, or entries of keys that are gone
+//	key_disagrees             an entry that leads to a job of another key or not to the newest, or is not one that was made
+//	orphan_key                an entry of a key that leads to a job that is not there
+//	reuse_missing             entries of reusable work that are gone
+//	reuse_disagrees           an entry that leads to a shard of other work, or is not one that was made
+//	orphan_reuse              an entry that leads to a shard that is not there
+//	identity_edited           a store whose identity is not the one it was made with
+//	end_disagrees             a job that ended without a time, or has one though it is open
 //	prune_disagrees           a pruned job that is there, or whose rows nobody is removing
 //	more_problems             how many more than the 10,000 listed there are
 package ledger

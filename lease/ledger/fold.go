@@ -16,6 +16,9 @@ type fold struct {
 	n        uint32
 	failures uint16
 	lapses   uint16
+	reserved lease.Cost // by an intent that nothing ended
+	spent    lease.Cost
+	intends  bool        // there is one
 	end      lease.State // that the events ended it in; zero: they did not
 	granted  bool        // a grant that nothing ended
 	canceled bool        // of a job
@@ -96,6 +99,7 @@ func (v *verifier) carried(id lease.ShardID, f *fold, ev *lease.Event) {
 		n, last = s.Events, s.Last
 		base.fence, base.failures, base.lapses = s.Fence, s.Failures, s.Lapses
 		base.granted = s.State == lease.Leased
+		base.intends, base.reserved, base.spent = s.Intent.Fence != 0, s.Intent.Reserved, s.Spent
 		if s.State.Terminal() {
 			base.end = s.State
 		}
@@ -159,12 +163,20 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 		v.add("event_after_terminal", id.String(), "event %d (%s) comes after its end", ev.Seq, ev.Kind)
 	}
 	under := f.granted && ev.Fence == f.fence
+	if ev.Kind != lease.EventIntended && ev.Kind != lease.EventCarried {
+		v.booked(id, f, ev)
+	}
 	switch ev.Kind {
 	case lease.EventLeased:
 		if ev.Fence <= f.fence {
 			v.add("fence_not_monotonic", id.String(), "event %d grants fence %v after %v", ev.Seq, ev.Fence, f.fence)
 		}
 		f.fence, f.granted = ev.Fence, true
+	case lease.EventIntended:
+		if !under || f.intends && ev.Cost <= f.reserved {
+			v.add("intent_disagrees", id.String(), "event %d reserves %v under fence %v, held were %v under %v", ev.Seq, ev.Cost, ev.Fence, f.reserved, f.fence)
+		}
+		f.intends, f.reserved = true, ev.Cost
 	case lease.EventDone:
 		if !under {
 			v.add("done_without_claim", id.String(), "event %d is done under fence %v, granted was %v", ev.Seq, ev.Fence, f.fence)
@@ -195,6 +207,15 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 		lease.EventRetried, lease.EventPruned, lease.EventCheckpoint:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}
+}
+
+// booked ends an intent with the lease it is of. What ends unreported counts in full.
+func (v *verifier) booked(id lease.ShardID, f *fold, ev *lease.Event) {
+	silent := ev.Kind == lease.EventLeaseExpired || ev.Kind == lease.EventCanceled
+	if !f.intends && ev.Cost > 0 || f.intends && silent && ev.Cost != f.reserved {
+		v.add("intent_disagrees", id.String(), "event %d (%s) books %v, reserved were %v", ev.Seq, ev.Kind, ev.Cost, f.reserved)
+	}
+	f.spent, f.reserved, f.intends = f.spent.Plus(ev.Cost), 0, false
 }
 
 // shrink leaves the upper half of a pass that grew too large to the next one.

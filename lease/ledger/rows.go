@@ -68,6 +68,9 @@ func (v *verifier) row(s *lease.Shard, f *fold, sum uint64) {
 	if s.Failures != f.failures || s.Lapses != f.lapses {
 		v.add("row_edited", id, "the row counts %d failures and %d lapses, its events %d and %d", s.Failures, s.Lapses, f.failures, f.lapses)
 	}
+	if s.Spent != f.spent || s.Intent.Reserved != f.reserved || (s.Intent.Fence != 0) != f.intends || f.intends && s.Intent.Fence != f.fence {
+		v.add("intent_disagrees", id, "the row has %v spent and %v reserved under fence %v, its events %v and %v", s.Spent, s.Intent.Reserved, s.Intent.Fence, f.spent, f.reserved)
+	}
 	if sum != f.sum {
 		v.add("row_edited", id, "its bytes are not those that event %d left", f.last)
 	}
@@ -109,12 +112,15 @@ type recount struct {
 	numbered    uint32 // items in them
 	misnumbered bool   // one of these shards begins with another item
 	superseded  int    // by the rows' own word
+	reserved    lease.Cost
+	spent       lease.Cost
 }
 
 // add counts a shard. One that was superseded counts as a shard and no more: items
 // and work are those of the newest generation.
 func (c *recount) add(s *lease.Shard, superseded bool) {
 	*c.shards.Of(s.State)++
+	c.reserved, c.spent = c.reserved.Plus(s.Intent.Reserved), c.spent+s.Spent
 	if s.Range != (lease.Range{}) && s.Range.From == c.cut { // a range that comes again adds nothing
 		c.misnumbered = c.misnumbered || s.Item != c.numbered
 		c.cut, c.numbered = s.Range.To, c.numbered+s.Opens
@@ -188,6 +194,9 @@ func (v *verifier) compare(j *lease.Job, next uint32, c *recount) {
 	if n := v.snap.Successors(j.ID); n != c.superseded {
 		v.add("successor_disagrees", id, "%d shards are noted to be superseded, %d are", n, c.superseded)
 	}
+	if c.reserved != j.Cost.Reserved || c.spent != j.Cost.Spent {
+		v.add("counts_disagree", id, "the job counts %v reserved and %v spent, its shards add up to %v and %v", j.Cost.Reserved, j.Cost.Spent, c.reserved, c.spent)
+	}
 	if c.items != j.Items || c.work != j.Work {
 		v.add("counts_disagree", id, "the job counts items %+v and work %+v, its shards add up to %+v and %+v", j.Items, j.Work, c.items, c.work)
 	}
@@ -235,6 +244,10 @@ func (v *verifier) jobRows() {
 		}
 		if err == nil {
 			v.input(&j)
+			v.key(&j)
+			if j.Ended.IsZero() == j.State.Terminal() {
+				v.add("end_disagrees", id, "the job is %s, and its end %v", j.State, j.Ended)
+			}
 		}
 		return true
 	})

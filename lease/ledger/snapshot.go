@@ -22,6 +22,21 @@ type Head struct {
 
 	Cut     uint64 // of a checkpoint in the making; 0: there is none
 	Carried uint64 // rows carried for it so far
+
+	Identity uint64  // sum of the row of the store itself
+	Keys     Entries // idempotency keys
+	Reuses   Entries // of reusable work
+}
+
+// Entries are those of an index: how many, and what their sums add up to.
+type Entries struct{ N, Sum uint64 }
+
+// Entry is one of an index.
+type Entry struct {
+	Key string        // of the index: project, NUL and idempotency key, or a digest's bytes
+	Of  lease.ShardID // what it leads to; number 0: a job
+	Sum uint64
+	Err error // it cannot be read
 }
 
 // Carried is a row that a carried event keeps: one of these.
@@ -74,6 +89,21 @@ type Snapshot interface {
 
 	// Pruning calls fn for each job whose rows are being removed.
 	Pruning(fn func(id lease.JobID) bool)
+
+	// Identity returns the sum of the row of the store itself.
+	Identity() uint64
+
+	// Keys and Reuses call fn for each idempotency key, and for each identity of
+	// reusable work.
+	Keys(fn func(Entry) bool)
+	Reuses(fn func(Entry) bool)
+
+	// Key returns the job that an idempotency key leads to; 0: it leads nowhere.
+	Key(key string) lease.JobID
+
+	// Job and Shard return one; nil: it is not there, or cannot be read.
+	Job(id lease.JobID) *lease.Job
+	Shard(id lease.ShardID) *lease.Shard
 
 	// Value returns the bytes of a result kept in the store, or nil.
 	Value(id lease.ShardID) []byte

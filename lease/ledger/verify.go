@@ -51,6 +51,7 @@ func Verify(s Snapshot, limit int) ([]lease.Problem, error) {
 		if first {
 			v.pauseRows()
 			v.scopeRows()
+			v.indexes(err == nil)
 		}
 		if v.to.IsZero() {
 			break

@@ -30,12 +30,27 @@ type LibraryParams struct {
 	AudioLang   []string       `json:"audio_lang,omitempty"`  // tracks wanted, best first
 	ChunkMS     int64          `json:"chunk_ms,omitempty"`    // length aimed at; 0: the default
 	Fresh       bool           `json:"fresh,omitempty"`       // do all work anew
+	Look        bool           `json:"look,omitempty"`        // scan, and plan nothing
+	Had         int            `json:"had,omitempty"`         // films that an earlier scan of the folder found
+	WatchMS     int64          `json:"watch_ms,omitempty"`    // scan again so long after each scan, until canceled; 0: once
 }
 
-// ScanPayload asks for the contents of a folder. Its result is inventory.Result.
+// SameWork reports whether two jobs would do the same to each film of their folders.
+func (p *LibraryParams) SameWork(o *LibraryParams) bool {
+	return p.Root == o.Root && p.Transcriber == o.Transcriber && p.Language == o.Language &&
+		slices.Equal(p.AudioLang, o.AudioLang) && p.ChunkMS == o.ChunkMS
+}
+
+// ScanPayload asks for the contents of a folder. Its result is inventory.Result. With
+// WatchMS the scan goes on from the one before, whose listing is Known: it has no
+// result while nothing is new, and one that changed is new.
 type ScanPayload struct {
-	Root string         `json:"root"`
-	Sub  inventory.Path `json:"sub,omitempty"`
+	Root    string         `json:"root"`
+	Sub     inventory.Path `json:"sub,omitempty"`
+	Had     int            `json:"had,omitempty"` // films that there were
+	WatchMS int64          `json:"watch_ms,omitempty"`
+	Known   lease.Digest   `json:"known,omitzero"`
+	Next    uint32         `json:"next,omitempty"` // item of the first film it finds
 }
 
 // TranscodePayload asks for the sound of one film. Its result is transcode.Result.
@@ -84,7 +99,7 @@ const (
 // revision of the ways work is done: raising one makes earlier results of that
 // kind no longer reusable.
 var revision = map[lease.Kind]string{
-	Transcode: "1", Transcribe: "1", Summarize: "1",
+	Transcode: "2", Transcribe: "1", Summarize: "1",
 	Embed: "1", Generate: "1", Classify: "1", OCR: "1", SummarizeText: "1",
 }
 
@@ -96,6 +111,10 @@ func (p *LibraryParams) check() error {
 		return errors.New("the root's name is too long or holds a NUL")
 	case p.ChunkMS < 0 || p.ChunkMS > 0 && p.ChunkMS < MinChunkMS || p.ChunkMS > MaxChunkMS:
 		return fmt.Errorf("chunk of %d ms: must be %d to %d", p.ChunkMS, MinChunkMS, int64(MaxChunkMS))
+	case p.Had < 0 || p.WatchMS < 0 || p.WatchMS > 0 && p.WatchMS < MinWatchMS || p.WatchMS > MaxWatchMS:
+		return fmt.Errorf("watch every %d ms, %d films before: must be %d to %d, and not below 0", p.WatchMS, p.Had, MinWatchMS, MaxWatchMS)
+	case p.Look && p.WatchMS > 0:
+		return errors.New("a look that watches")
 	case len(p.Language) > 20 || len(p.Transcriber) > 100 || len(p.AudioLang) > 20:
 		return errors.New("language, transcriber or audio languages too long")
 	}
@@ -111,18 +130,32 @@ const (
 	MaxChunkMS = 4 * 3600 * 1000
 )
 
+// The times that may pass between two scans.
+const (
+	MinWatchMS = 1000
+	MaxWatchMS = 24 * 3600 * 1000
+)
+
 func startLibrary(p *LibraryParams) lease.Plan {
-	return lease.Plan{{
-		Need:    lease.Need{Kind: Scan, Root: p.Root},
-		Stage:   stageScan,
-		Payload: encode(ScanPayload{Root: p.Root, Sub: p.Sub}),
-	}}
+	return lease.Plan{scanOf(ScanPayload{Root: p.Root, Sub: p.Sub, Had: p.Had, WatchMS: p.WatchMS})}
+}
+
+func scanOf(in ScanPayload) lease.Spec {
+	sp := lease.Spec{Need: lease.Need{Kind: Scan, Root: in.Root}, Item: in.Next, Stage: stageScan, Payload: encode(in)}
+	if !in.Known.IsZero() {
+		sp.Inputs = []lease.Digest{in.Known}
+	}
+	return sp
 }
 
 // afterScan plans a transcode for each source, also for those that can't be
-// used: their failure is then told like any other.
-func afterScan(p *LibraryParams, res *inventory.Result) (lease.Plan, error) {
-	plan := make(lease.Plan, 0, len(res.Sources))
+// used: their failure is then told like any other. Where a folder is watched the
+// next scan comes last.
+func afterScan(p *LibraryParams, in *ScanPayload, res *inventory.Result, blobs []lease.Digest) (lease.Plan, error) {
+	if err := checkScan(in, res); err != nil {
+		return nil, err
+	}
+	plan := make(lease.Plan, 0, len(res.Sources)+1)
 	var last inventory.Path
 	for i, src := range res.Sources {
 		if err := src.Path.Check(); err != nil {
@@ -136,7 +169,7 @@ func afterScan(p *LibraryParams, res *inventory.Result) (lease.Plan, error) {
 		}
 		last = src.Path
 		sp := lease.Spec{
-			Need: lease.Need{Kind: Transcode, Root: p.Root, Bulky: true}, Item: uint32(i), Stage: stageTranscode,
+			Need: lease.Need{Kind: Transcode, Root: p.Root, Bulky: true}, Item: in.Next + uint32(i), Stage: stageTranscode,
 			Opens: 1, Settles: 1, Work: uint64(src.DurationMS),
 			Payload: encode(TranscodePayload{
 				Root: p.Root, Path: src.Path, Identity: src.Identity, AudioLang: p.AudioLang, ChunkMS: p.ChunkMS,
@@ -147,7 +180,48 @@ func afterScan(p *LibraryParams, res *inventory.Result) (lease.Plan, error) {
 		}
 		plan = append(plan, sp)
 	}
-	return plan, nil
+	switch {
+	case p.Look:
+		return nil, nil
+	case in.WatchMS == 0:
+		return plan, nil
+	}
+	known, err := lease.ParseDigest(res.Listing.Digest)
+	if err != nil || blobs != nil && !slices.Contains(blobs, known) {
+		return nil, fmt.Errorf("listing %.100q was not delivered", res.Listing.Digest)
+	}
+	again := *in
+	again.Had, again.Known, again.Next = res.Listing.Films, known, in.Next+uint32(len(res.Sources))
+	return append(plan, scanOf(again)), nil
+}
+
+// checkScan is the rules of a scan's result but for its sources.
+func checkScan(in *ScanPayload, res *inventory.Result) error {
+	films := len(res.Sources) + res.Unchanged
+	for _, s := range res.Skipped {
+		if err := s.Path.Check(); err != nil {
+			return fmt.Errorf("skipped: %w", err)
+		}
+		if s.Reason == "" {
+			return fmt.Errorf("skipped %q for no reason", s.Path)
+		}
+		if s.Reason == inventory.StillGrowing || s.Reason == inventory.SameFile || s.Reason == inventory.NotMedia {
+			films++ // it is no empty folder
+		}
+	}
+	switch {
+	case in.Had > 0 && films == 0:
+		return fmt.Errorf("root %q had %d films and has none: is it mounted?", in.Root, in.Had)
+	case res.Unchanged < 0 || res.Unchanged > 0 && in.Known.IsZero():
+		return fmt.Errorf("%d files are unchanged since no scan", res.Unchanged)
+	case (in.WatchMS > 0) != (res.Listing != nil):
+		return errors.New("a listing and a watched folder belong together")
+	case res.Listing != nil && res.Listing.Films != len(res.Sources)+res.Unchanged:
+		return fmt.Errorf("a listing of %d films, for %d", res.Listing.Films, len(res.Sources)+res.Unchanged)
+	case uint64(in.Next)+uint64(len(res.Sources)) > 1<<31:
+		return fmt.Errorf("%d films after %d", len(res.Sources), in.Next)
+	}
+	return nil
 }
 
 // afterTranscode plans the transcription of each chunk, and the summary behind them.

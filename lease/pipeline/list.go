@@ -33,13 +33,24 @@ type Maker struct {
 	Digest  string  `json:"digest,omitempty"` // of the model; "" where its server tells none
 	Tier    string  `json:"tier,omitempty"`   // the worker's name for the server, never its address
 	Usage   Usage   `json:"usage,omitzero"`
-	Seconds float64 `json:"seconds,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"` // from the first request to the last answer
 }
 
-// Usage counts tokens, as the server tells.
+// Usage is what answers took: tokens as the server tells, the time of the requests,
+// and what they cost where their server is paid.
 type Usage struct {
-	InputTokens  int `json:"input_tokens"`
-	OutputTokens int `json:"output_tokens,omitempty"`
+	InputTokens  int        `json:"input_tokens"`
+	OutputTokens int        `json:"output_tokens,omitempty"`
+	Seconds      float64    `json:"seconds,omitempty"`
+	Cost         lease.Cost `json:"cost_nusd,omitempty"`
+}
+
+// Add sums up.
+func (u *Usage) Add(v Usage) {
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.Seconds += v.Seconds
+	u.Cost = u.Cost.Plus(v.Cost)
 }
 
 // Outcome is what became of an item: a value of its kind's own shape, or an error

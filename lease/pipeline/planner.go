@@ -62,11 +62,15 @@ func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Dig
 	}
 	switch s.Need.Kind {
 	case Scan:
+		var in ScanPayload
 		var res inventory.Result
+		if err := decode(s.Payload, &in); err != nil {
+			return means, fmt.Errorf("scan payload: %w", err)
+		}
 		if err := decode(result, &res); err != nil {
 			return means, fmt.Errorf("scan result: %w", err)
 		}
-		means.Plan, err = afterScan(p, &res)
+		means.Plan, err = afterScan(p, &in, &res, blobs)
 		return means, err
 	case Transcode:
 		var in TranscodePayload

@@ -32,6 +32,8 @@ type Options struct {
 	Term     time.Duration // of the leases that are to lapse; 0: 3 s
 	Command  []string      // starts a process that runs Part, such as this program with an argument
 	Started  func()        // called once the workers run; may be nil
+
+	mark *mark
 }
 
 // Report is what a scenario counted. Those counts that a scenario does not have
@@ -75,7 +77,7 @@ type Report struct {
 	Pass     bool          `json:"pass"`
 }
 
-// Run runs a scenario. Its error means that it could not be run to its end; a
+// Run runs a scenario. What an earlier one left that was killed goes first. Its error means that it could not be run to its end; a
 // scenario that did not pass is told by the report alone. The store's file is
 // left for a look, unless ctx ended.
 func Run(ctx context.Context, o Options) (r Report, err error) {
@@ -93,6 +95,10 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	if o.Store, err = filepath.Abs(o.Store); err != nil {
 		return r, fmt.Errorf("probe: %w", err)
 	}
+	if o.mark, err = takeMark(o.Store); err != nil {
+		return r, fmt.Errorf("probe %q: %w", o.Store, err)
+	}
+	defer func() { err = errors.Join(err, o.mark.drop()) }()
 	for _, name := range siblings(o.Store)[1:] { // a lock is of no use without its store
 		if _, err := os.Lstat(name); err == nil {
 			return r, fmt.Errorf("probe %q: %w", name, ErrExists)

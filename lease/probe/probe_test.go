@@ -15,7 +15,13 @@ var images = flag.Int("images", 400, "power losses to play")
 // partEnv makes the test program a part of a probe.
 const partEnv = "MACBATCH_TEST_PART"
 
+// killedEnv makes the test program a probe of that file that is killed.
+const killedEnv = "MACBATCH_TEST_KILLED"
+
 func TestMain(m *testing.M) {
+	if store := os.Getenv(killedEnv); store != "" {
+		killed(store)
+	}
 	if os.Getenv(partEnv) != "" {
 		if err := Part(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

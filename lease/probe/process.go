@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -29,6 +30,9 @@ func (o *Options) start(ord order) (*process, error) {
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	p := &process{cmd: cmd, said: &strings.Builder{}}
 	cmd.Stderr = p.said
+	if o.mark != nil { // held for as long as one of the processes lives
+		cmd.ExtraFiles = []*os.File{o.mark.file}
+	}
 	// A group of its own: Ctrl-C is this process's, which then ends the others.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.in, err = cmd.StdinPipe(); err != nil {

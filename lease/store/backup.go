@@ -146,8 +146,8 @@ func (b *backup) json(name string, v any) error {
 // store writes all pairs and records of a snapshot.
 func (b *backup) store(r kv.Reader) error {
 	id := r.Get([]byte{keyStore})
-	if len(id) < 17 {
-		return errors.New("not a macbatch store: it has no identity")
+	if id == nil {
+		return errNoIdentity
 	}
 	if err := checkIdentity(id); err != nil {
 		return err // which blobs rows refer to is not known
@@ -412,12 +412,12 @@ type Restored struct {
 // on its own: every fence it grants beats all that were ever granted, also those
 // after the backup, and the leases that were open in it are ended.
 func Restore(ctx context.Context, r io.Reader, e kv.Engine, blobs Blobs, now func() time.Time) (out Restored, err error) {
-	empty := true
+	none := false
 	err = e.View(func(r kv.Reader) error {
-		r.Scan(nil, nil, func(_, _ []byte) bool { empty = false; return false })
+		none = empty(r)
 		return nil
 	})
-	if err == nil && !empty {
+	if err == nil && !none {
 		err = errors.New("restore: the store is not empty")
 	}
 	if err != nil {

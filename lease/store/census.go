@@ -29,17 +29,18 @@ type makerKey struct {
 	maker lease.Maker
 }
 
-// Census implements lease.Control. It keeps no counts of its own: it reads all
-// jobs and shards, in one snapshot, and holds no more of them than their kinds.
-func (c *control) Census(context.Context) (out lease.Census, err error) {
+// Census implements lease.Control. It keeps no counts of its own: it reads all jobs,
+// and all shards in pages between which the writer gets on, and holds no more of
+// them than their kinds. A shard is counted once, as it is when its page is read.
+func (c *control) Census(ctx context.Context) (out lease.Census, err error) {
 	t := tally{
 		jobs: map[lease.Kind]*lease.JobCount{}, shards: map[lease.Kind]*lease.ShardCount{}, leases: map[lease.WorkerID]*lease.LeaseCount{},
 		makers: map[makerKey]*lease.MakerCount{}, open: map[lease.ShardID]lease.WorkerID{},
 	}
 	now := c.s.now()
 	out.At = now.Round(0).UTC()
+	jobs := map[lease.JobID]*jobRow{} // those the actor sees
 	err = c.view(func(r kv.Reader) error {
-		jobs := map[lease.JobID]*jobRow{} // those the actor sees
 		var fault error
 		scan(r, []byte{keyJob}, func(k, v []byte) bool {
 			var j *jobRow
@@ -66,8 +67,16 @@ func (c *control) Census(context.Context) (out lease.Census, err error) {
 		if c.actor.Role == lease.Admin {
 			out.Store.Events, out.Store.Commits = h.Seq, h.Commits
 		}
-		return t.rows(r, jobs)
+		return nil
 	})
+	for at := shardKey(keyShard, lease.ShardID{}); err == nil && at != nil; {
+		if err = context.Cause(ctx); err == nil {
+			err = c.view(func(r kv.Reader) (err error) {
+				at, err = t.rows(r, at, jobs)
+				return err
+			})
+		}
+	}
 	if err != nil {
 		return lease.Census{}, err
 	}
@@ -88,6 +97,7 @@ func (t *tally) job(j *jobRow) {
 		t.jobs[j.Kind] = n
 	}
 	n.Jobs[j.State]++
+	n.Cost.Reserved, n.Cost.Spent = n.Cost.Reserved.Plus(j.Cost.Reserved), n.Cost.Spent.Plus(j.Cost.Spent)
 	for _, p := range []struct{ sum, of *lease.Progress }{{&n.Items, &j.Items}, {&n.Work, &j.Work}} {
 		p.sum.Total += p.of.Total
 		p.sum.Done += p.of.Done
@@ -95,11 +105,17 @@ func (t *tally) job(j *jobRow) {
 	}
 }
 
-// rows adds the shards of jobs.
-func (t *tally) rows(r kv.Reader, jobs map[lease.JobID]*jobRow) (err error) {
+// rows adds one page of the shards of jobs, from a key on, and returns where the
+// next one begins; nil: there is none.
+func (t *tally) rows(r kv.Reader, from []byte, jobs map[lease.JobID]*jobRow) (next []byte, err error) {
 	names := names{}
 	var row lease.Shard
-	scan(r, []byte{keyShard}, func(k, v []byte) bool {
+	looked := 0
+	r.Scan(from, []byte{keyShard + 1}, func(k, v []byte) bool {
+		if looked++; looked > maxLooked {
+			next = slices.Clone(k)
+			return false
+		}
 		id := shardOfKey(k)
 		j := jobs[id.Job]
 		if j == nil {
@@ -111,7 +127,7 @@ func (t *tally) rows(r kv.Reader, jobs map[lease.JobID]*jobRow) (err error) {
 		}
 		return err == nil
 	})
-	return err
+	return next, err
 }
 
 func (t *tally) shard(j *jobRow, s *lease.Shard, old bool) {

@@ -104,7 +104,7 @@ func peek(e kv.Engine, fn func(kv.Reader) error) error {
 func (s *Store) judge(c *checked) (means lease.Acceptance, err error) {
 	switch c.Outcome {
 	case lease.OutcomeFailed:
-		if c.Class != lease.Permanent && c.Class != lease.Retryable {
+		if c.Class != lease.Permanent && c.Class != lease.Retryable && c.Class != lease.Unknown {
 			return means, fmt.Errorf("failure class %q is not known", c.Class)
 		}
 		if c.Digest != lease.FailureDigest(c.Class, c.Reason) {

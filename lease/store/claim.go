@@ -15,10 +15,11 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 	if err := c.may(lease.WorkerRole); err != nil {
 		return out, err
 	}
-	if len(x.Reports) > lease.MaxReports || len(x.Releases) > lease.MaxReports || x.Max > lease.MaxGrants {
+	if len(x.Reports) > lease.MaxReports || len(x.Releases) > lease.MaxReports || x.Max > lease.MaxGrants || x.Extra > lease.MaxGrants ||
+		len(x.Paces) > lease.MaxPaces || len(x.Loaded) > lease.MaxPaces {
 		return out, fmt.Errorf("exchange: %w", lease.ErrTooLarge)
 	}
-	if err := c.s.greet(c.actor.ID, x.Hello, x.Max > 0, x.Request); err != nil {
+	if err := c.s.greet(c.actor.ID, x.Hello, x.Claims(), x.Request); err != nil {
 		return out, err
 	}
 	if err := c.s.heed(ctx, x.Mark); err != nil {
@@ -31,6 +32,12 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 		}
 	}()
 	deadline := c.s.now().Add(min(x.Wait, lease.MaxWait))
+	waited := false
+	defer func() {
+		if waited {
+			c.s.fed(&x)
+		}
+	}()
 	for {
 		c.s.mu.Lock()
 		wake := c.s.wake
@@ -52,6 +59,8 @@ func (c *control) Exchange(ctx context.Context, x lease.Exchange) (out lease.Exc
 		if left <= 0 {
 			return out, nil
 		}
+		waited = true
+		c.s.starves(&x)
 		timer := time.NewTimer(left)
 		select {
 		case <-wake:
@@ -82,7 +91,7 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 			return out, err
 		}
 	}
-	if x.Max > 0 {
+	if x.Claims() {
 		err = t.claim(actor, &x, &out)
 	}
 	return out, err
@@ -92,7 +101,7 @@ func (t *tx) exchange(actor lease.Actor, x lease.Exchange, reports []checked) (o
 func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) error {
 	ix := t.s.index
 	w := ix.worker(x.Worker)
-	w.job = x.Job
+	w.paces, w.job, w.promised = x.Paces, x.Job, 0
 	if done, err := t.claimAgain(actor, w, x, out); done || err != nil {
 		return err
 	}
@@ -110,35 +119,55 @@ func (t *tx) claim(actor lease.Actor, x *lease.Exchange, out *lease.Exchanged) e
 	if alone, err := t.claimAlone(actor, w, x, left, out); alone || err != nil {
 		return err
 	}
-	f := front{x: ix, claim: x, actor: &actor, full: ix.backlog >= t.s.budget}
-	for reused, size := 0, 0; len(out.Grants) < x.Max; {
+	f := t.s.front(x, &actor, t.now)
+	size := 0
+	for reused := 0; len(out.Grants) < x.Max; {
 		tk, ok := f.first(left)
 		if !ok {
-			return nil
+			break
 		}
 		if reused >= maxReuse || len(t.dirty) > 8*maxPlan {
 			out.More = true
 			return nil
 		}
-		sh, err := t.shard(tk.id())
-		if err != nil {
-			return err
-		}
-		if did, err := t.reuse(sh); err != nil {
+		told := len(out.Grants)
+		if did, err := t.give(f, tk, actor, x, left, out); err != nil {
 			return err
 		} else if did {
 			reused++
 			continue
 		}
-		told := len(out.Grants)
-		if err := t.grant(actor, sh, x, left, out); err != nil {
-			return err
-		}
 		if size += bulk(out.Grants[told:]); size > maxPageBytes {
 			return nil // the rest is for the next claim
 		}
 	}
-	return nil
+	return t.ahead(f, actor, x, out, size)
+}
+
+// give grants the shard that was chosen. done: it needs no grant, for an earlier
+// result serves for it, or the one that somebody is making will.
+func (t *tx) give(f *front, tk ticket, actor lease.Actor, x *lease.Exchange, left map[lease.Kind]int, out *lease.Exchanged) (done bool, err error) {
+	sh, err := t.shard(tk.id())
+	if err != nil {
+		return false, err
+	}
+	key := t.reuseOf(sh)
+	if did, err := t.reuse(sh, key); did || err != nil {
+		return did, err
+	}
+	ix, c := t.s.index, tk.line.class
+	if l := ix.maker(&sh.Shard, key); l != nil {
+		ix.setAside(tk, l)
+		return true, nil
+	}
+	if err := t.grant(actor, sh, x, left, out); err != nil {
+		return false, err
+	}
+	if l := ix.leases[sh.ID]; l != nil {
+		ix.make(l, key)
+	}
+	f.granted(c, tk.line)
+	return false, nil
 }
 
 // bulk is how many bytes of work and of results an answer carries.
@@ -180,7 +209,7 @@ func (t *tx) grant(actor lease.Actor, sh *shardTx, x *lease.Exchange, left map[l
 // tellGrant adds an open lease to the answer, but for its token.
 func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	g := lease.Grant{
-		Shard: sh.ID, Fence: sh.Fence, Kind: sh.Need.Kind,
+		Shard: sh.ID, Fence: sh.Fence, Kind: sh.Need.Kind, Model: sh.Need.Model,
 		Payload: bytes.Clone(sh.Payload), Work: sh.Work, Term: t.s.term,
 	}
 	if sh.Range != (lease.Range{}) {
@@ -189,6 +218,11 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 			return err
 		}
 		g.Payload, g.Lines = j.Params, sh.Lines(&j.Job)
+	}
+	if j, err := t.job(sh.ID.Job); err != nil {
+		return err
+	} else if j.Cost.Max > 0 {
+		g.Capped = true
 	}
 	for _, seq := range sh.After {
 		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
@@ -231,6 +265,8 @@ func (t *tx) claimAgain(actor lease.Actor, w *workerSeen, x *lease.Exchange, out
 	for id, l := range w.leases {
 		switch {
 		case l.holder.Actor != actor.ID: // a worker's name gives no right to another's leases
+		case l.holder.Incarnation < x.Incarnation && l.spends:
+			l.lapsed, l.deadline = true, t.now // parked: what became of its request is not known
 		case l.holder.Incarnation < x.Incarnation:
 			old = append(old, id)
 		case l.holder.Incarnation == x.Incarnation && l.holder.Request == x.Request && !l.lapsed && t.s.index.marks[id.Job] != markCanceled && actor.Sees(t.s.index.project(id.Job)):

@@ -13,7 +13,7 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 2
+const rowVersion = 4
 
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
@@ -160,6 +160,9 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 		e.string(m.Model)
 		e.string(m.Server)
 	}
+	e.fixed64(uint64(s.Intent.Fence))
+	e.uint(uint64(s.Intent.Reserved))
+	e.uint(uint64(s.Spent))
 	return e.b
 }
 
@@ -220,6 +223,10 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 			s.Result.Maker = lease.Maker{Engine: d.name(), Model: d.name(), Server: d.name()}
 		}
 	}
+	if v >= 4 {
+		s.Intent = lease.Intent{Fence: lease.Fence(d.fixed64()), Reserved: lease.Cost(d.uint())}
+		s.Spent = lease.Cost(d.uint())
+	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -230,7 +237,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 type jobRow struct {
 	lease.Job
 	NextSeq uint32 // the next shard's number
-	first   bool   // as read: in the form of version 1
+	former  bool   // as read: in the form of an earlier version
 }
 
 // encodeJob writes a job: first what only the job's own events change, then the
@@ -253,6 +260,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.uint(uint64(j.Input.Bytes))
 	e.digest(j.Reuse)
 	e.pause(&j.Pause)
+	e.uint(uint64(j.Cost.Max))
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -267,6 +275,12 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	for _, s := range []lease.State{lease.Done, lease.Failed, lease.Canceled} {
 		e.uint(uint64(*j.Old.Of(s)))
 	}
+	e.bool(!j.Ended.IsZero())
+	if !j.Ended.IsZero() {
+		e.uint(uint64(j.Ended.UnixMilli()))
+	}
+	e.uint(uint64(j.Cost.Reserved))
+	e.uint(uint64(j.Cost.Spent))
 	e.fixed64(sum(jobKey(keyJob, j.ID), e.b)) // no event sums the counts
 	return e.b, fixed
 }
@@ -283,7 +297,7 @@ func decodeJobMarks(id lease.JobID, b []byte) (*jobRow, error) {
 
 func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	v := d.version()
-	j = &jobRow{first: d.err == nil && v < 2}
+	j = &jobRow{former: d.err == nil && v < rowVersion}
 	j.ID, j.Project, j.Kind = id, lease.Project(d.string()), lease.Kind(d.string())
 	j.Params = bytes.Clone(d.bytes())
 	j.Priority, j.Key, j.Actor = int32(d.uint32()), d.string(), lease.ActorID(d.string())
@@ -295,6 +309,9 @@ func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 		if j.Pause = d.pause(); !j.Pause.IsZero() {
 			j.Pause.Job = id
 		}
+	}
+	if v >= 4 {
+		j.Cost.Max = lease.Cost(d.uint())
 	}
 	return j, v
 }
@@ -314,13 +331,21 @@ func decodeJob(id lease.JobID, b []byte) (j *jobRow, fixed int, err error) {
 	if v >= 2 {
 		j.Old.Done, j.Old.Failed, j.Old.Canceled = d.uint32(), d.uint32(), d.uint32()
 	}
+	if v >= 3 && d.bool() {
+		j.Ended = time.UnixMilli(int64(d.uint())).UTC()
+	}
+	if v >= 4 {
+		j.Cost.Reserved, j.Cost.Spent = lease.Cost(d.uint()), lease.Cost(d.uint())
+	}
 	if s := d.fixed64(); d.err == nil && s != sum(jobKey(keyJob, id), b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))
 	}
 	if err := d.done(); err != nil {
 		return nil, 0, fmt.Errorf("job %v: row damaged: %w", id, err)
 	}
-	j.State = j.Derive()
+	if j.State = j.Derive(); v < 3 && j.State.Terminal() {
+		j.Ended = j.Submitted // when it did was not kept
+	}
 	return j, fixed, nil
 }
 
@@ -395,6 +420,10 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.string(string(ev.What))
 		e.string(string(ev.Project))
 		e.string(string(ev.Subject))
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if ev.Cost > 0 {
+			e.uint(uint64(ev.Cost))
+		}
 	case lease.EventPaused, lease.EventResumed:
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
@@ -446,6 +475,10 @@ func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
 	case lease.EventCarried:
 		ev.Row, ev.What = bytes.Clone(in.bytes()), lease.Kind(in.string())
 		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
+	case lease.EventIntended, lease.EventDone, lease.EventFailed, lease.EventRequeued, lease.EventReleased, lease.EventLeaseExpired, lease.EventCanceled:
+		if len(in.b) > 0 {
+			ev.Cost = lease.Cost(in.uint())
+		}
 	case lease.EventPaused, lease.EventResumed:
 		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
@@ -483,6 +516,26 @@ type head struct {
 	Cut      uint64       // of the checkpoint in the making; 0: there is none
 	CutChain lease.Digest // the chain's digest there
 	Carried  uint64       // rows carried over it so far
+
+	Identity uint64  // sum of the identity's row
+	Keys     entries // idempotency keys
+	Reuses   entries // of reusable work
+}
+
+// entries are the rows of an index, none of which any event tells of: how many
+// there are, and what their sums add up to.
+type entries struct {
+	N, Sum uint64
+}
+
+// replace counts an entry's new value, nil for none, in the place of the old one.
+func (n *entries) replace(key, old, value []byte) {
+	if old != nil {
+		n.N, n.Sum = n.N-1, n.Sum-sum(key, old)
+	}
+	if value != nil {
+		n.N, n.Sum = n.N+1, n.Sum+sum(key, value)
+	}
 }
 
 func encodeHead(h *head) []byte {
@@ -503,6 +556,11 @@ func encodeHead(h *head) []byte {
 	e.uint(h.Cut)
 	e.digest(h.CutChain)
 	e.uint(h.Carried)
+	e.fixed64(h.Identity)
+	for _, n := range []entries{h.Keys, h.Reuses} {
+		e.uint(n.N)
+		e.fixed64(n.Sum)
+	}
 	e.fixed64(sum([]byte{keyHead}, e.b)) // the counters are in no event
 	return e.b
 }
@@ -517,6 +575,10 @@ func decodeHead(b []byte) (h head, err error) {
 		h.Events, h.Last = d.uint32(), d.uint()
 		h.Seal, h.Base, h.BaseChain = d.uint(), d.uint(), d.digest()
 		h.Want, h.Cut, h.CutChain, h.Carried = d.bool(), d.uint(), d.digest(), d.uint()
+	}
+	if v >= 3 {
+		h.Identity = d.fixed64()
+		h.Keys, h.Reuses = entries{d.uint(), d.fixed64()}, entries{d.uint(), d.fixed64()}
 	}
 	if s := d.fixed64(); d.err == nil && s != sum([]byte{keyHead}, b[:len(b)-8]) {
 		d.fail(errors.New("its sum differs"))

@@ -68,6 +68,7 @@ func FuzzJob(f *testing.F) {
 		}
 		row, _ := encodeJob(j)
 		again, _, err := decodeJob(7, row)
+		j.former = false // it is written in this version's form
 		if err != nil || !reflect.DeepEqual(again, j) {
 			t.Fatalf("decodeJob(%x)\n= %+v, written and read again\n= %+v, %v", b, j, again, err)
 		}

@@ -53,7 +53,7 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 		return v, t.fail(actor, sh, c, &v)
 	}
 	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed, Maker: shortened(c.means.Maker)}
-	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID}); err != nil {
+	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID, Cost: c.Cost}); err != nil {
 		return v, err
 	}
 	if !result.Blob {
@@ -90,13 +90,13 @@ func (t *tx) done(sh *shardTx, plan lease.Plan) error {
 		return err
 	}
 	if key := t.reuseOf(sh); !key.IsZero() && sh.From.IsZero() && sh.Result.Failed == 0 {
-		t.put(reuseKey(key), shardKey(keyShard, sh.ID)[1:])
+		t.index(&t.head.Reuses, reuseKey(key), shardKey(keyShard, sh.ID)[1:])
 	}
 	return nil
 }
 
 func (t *tx) fail(actor lease.Actor, sh *shardTx, c *checked, v *lease.Judgement) error {
-	f := lease.Fail{Fence: c.Fence, Digest: c.Digest, Class: c.Class, Reason: clip(c.Reason), Actor: actor.ID}
+	f := lease.Fail{Fence: c.Fence, Digest: c.Digest, Class: c.Class, Reason: clip(c.Reason), Actor: actor.ID, Cost: c.Cost}
 	v.Verdict = lease.Accepted
 	if c.invalid != nil {
 		f.Class, f.Reason = lease.Invalid, clip(c.invalid.Error())
@@ -131,7 +131,7 @@ func (t *tx) release(actor lease.Actor, g lease.Give) error {
 		return nil // nothing of the caller's to give back
 	}
 	delay := max(0, min(g.Delay, 24*time.Hour))
-	return t.step(sh, lease.Release{Fence: g.Fence, Reason: clip(g.Reason), Delay: delay})
+	return t.step(sh, lease.Release{Fence: g.Fence, Reason: clip(g.Reason), Delay: delay, Cost: g.Cost})
 }
 
 // errUnread tells of this host's trouble, not of the result's: it may be read later.

@@ -27,7 +27,7 @@
 //
 // # Rows
 //
-// A value begins with a version byte: 2 is written, 1 is read too. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 4 is written, those before it are read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
@@ -39,6 +39,10 @@
 // of the first: each event behind its length, then the 32-byte digest of the
 // chain, SHA-256(digest before, sequence of the first, events). The head, written
 // with every commit, names the newest event and the digest there.
+//
+// No event tells of the entries under k and u, and of m: the head counts the entries
+// and adds up their sums, and keeps the sum of the identity. A key leads to the newest
+// job that has it.
 //
 // Each event keeps the sequence of the one before it in its shard, so that a
 // history is read backwards from its row without an index; and the newest one
@@ -99,6 +103,33 @@
 // Memory nominates, the row decides. Renewals are memory only. A lease token is a
 // keyed hash of shard and fence: it can be told again to a repeated claim and
 // needs no place in the row.
+//
+// # Order of grants
+//
+// Priority, then first in, first out by job and item, later stages of an item first,
+// among what a worker is able to do. Two things may pass, each for a bounded time by
+// the monotonic clock, and neither across priorities:
+//
+// A claim tells which models the worker has loaded. Their shards pass those of other
+// models, but not such as need none, until the oldest shard of a class has been
+// passed for ten minutes (lease.MaxPassed): that one is granted next, to whoever is
+// able. What a worker was granted in a claim counts as loaded in the rest of it. So
+// small jobs of two models in turns cost a load for each ten minutes, and not for
+// each job.
+//
+// A claim also tells the worker's paces. Near the end of a job, a worker that is
+// slower than the fastest of the others by half and more leaves to them each shard
+// that would take it longer than half the time in which they will be through with
+// all that is left of the job, and takes the next one that fits: begun last on the
+// slowest machine, a large shard would hold up everybody's end. The oldest one that
+// is left like that is granted anyway once that time is over, or ten minutes. A
+// worker without equals or betters, and one that knows no pace, gets the oldest.
+// Longest-first would end no sooner and leave the order more.
+//
+// What is granted beyond a claim's free slots is no more than the worker's share of
+// the job by speed, and nothing while somebody waits for work. Who does is served
+// from what others hold and have not begun: the answers to their heartbeats ask for
+// it. A place in the queue knows the size of its shard in one byte, within an eighth.
 //
 // # Changing the format
 //

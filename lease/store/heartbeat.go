@@ -90,6 +90,7 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 		l.ran, l.signs = l.ran || lb.Phase == lease.Running, lb.Signs
 		c.s.index.progress(l, min(lb.Work, 1<<62))
 	}
+	out.Back = c.s.unbegun(c.actor.ID, &b, now)
 	return out, nil
 }
 

@@ -23,6 +23,8 @@ type index struct {
 	lapses   timeHeap                       // when leases may lapse; renewals are looked up when due
 	rests    timeHeap                       // when resting shards become ready
 	resting  map[lease.ShardID]ticket       //
+	making   map[lease.Digest]*openLease    // what is being worked on, by the identity of the work
+	aside    map[lease.ShardID]ticket       // ready shards whose twin is being worked on
 	waiting  map[lease.ShardID]int          // blocked shards: how many they still wait for
 	inputs   map[lease.Digest]int           // blobs: how many open shards need them
 	present  map[lease.Digest]int64         // blobs that are here, and their sizes: the store's own
@@ -63,7 +65,10 @@ type openLease struct {
 	moved    time.Time // when a heartbeat told last of progress, or that it did not run; zero: none did yet
 	lapses   uint16    // counted before it
 	ticket   ticket
-	lapsed   bool // past its deadline, and claimable
+	lapsed   bool            // past its deadline, and claimable unless it intends to spend
+	spends   bool            // there is an intent
+	key      lease.Digest    // identity of the work; zero: it has none
+	twins    []lease.ShardID // set aside until it ends
 }
 
 // workerSeen is a worker since the control plane started.
@@ -76,6 +81,9 @@ type workerSeen struct {
 	job     lease.JobID // that its newest claim was bound to; 0: to none
 	leases  map[lease.ShardID]*openLease
 
+	paces     []lease.Pace       // as of its newest claim
+	waits     *lease.Exchange    // waits for work; nil: none of it does
+	promised  int                // shards that others were asked to give back, since it last claimed
 	withdrawn []lease.Withdrawal // as its last heartbeat said
 	told      time.Time          // when
 }
@@ -84,6 +92,7 @@ func newIndex(present map[lease.Digest]int64) *index {
 	return &index{
 		jobs: map[lease.JobID]*openJob{}, lines: map[lineKey]*line{}, classes: map[classKey]*class{}, suspects: btree.NewG(32, ticket.before),
 		leases: map[lease.ShardID]*openLease{}, resting: map[lease.ShardID]ticket{}, present: present,
+		making: map[lease.Digest]*openLease{}, aside: map[lease.ShardID]ticket{},
 		waiting: map[lease.ShardID]int{}, inputs: map[lease.Digest]int{}, needing: map[lease.JobID]int{}, silent: map[lease.ShardID]int{},
 		workers: map[lease.WorkerID]*workerSeen{}, marks: map[lease.JobID]mark{}, stops: newStops(),
 		partial: map[lease.JobID]bool{}, lists: map[lease.Digest]int{},
@@ -100,7 +109,10 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		}
 		x.opened(s)
 	}
-	if l := x.leases[s.ID]; l != nil {
+	if l := x.leases[s.ID]; l != nil && s.State == lease.Leased && l.fence == s.Fence {
+		l.spends = s.Intent.Fence != 0
+		return nil
+	} else if l != nil {
 		x.close(l)
 	}
 	if was == lease.Ready {
@@ -121,7 +133,7 @@ func (x *index) moved(s *lease.Shard, was lease.State, now time.Time) (gone []le
 		x.open(s)
 	case lease.Done, lease.Failed, lease.Canceled:
 		delete(x.silent, s.ID)
-		x.settled(s.ID.Job)
+		x.settled(s.ID.Job, s.Work)
 		return x.needless(s)
 	}
 	return nil
@@ -135,6 +147,7 @@ func (x *index) opened(s *lease.Shard) {
 		x.jobs[s.ID.Job] = j
 	}
 	j.open++
+	j.left += s.Work
 	if len(s.Inputs) == 0 {
 		return
 	}
@@ -185,7 +198,7 @@ func (x *index) left(d lease.Digest) {
 }
 
 func (x *index) open(s *lease.Shard) {
-	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, ticket: x.ticketOf(s)}
+	l := &openLease{id: s.ID, fence: s.Fence, holder: s.Holder, deadline: s.Deadline, size: s.Work, lapses: s.Lapses, spends: s.Intent.Fence != 0, ticket: x.ticketOf(s)}
 	x.leases[s.ID] = l
 	x.watch(l)
 	x.worker(s.Holder.Worker).leases[s.ID] = l
@@ -214,6 +227,7 @@ func (x *index) close(l *openLease) {
 	if l.lapsed {
 		x.withdraw(l.ticket)
 	}
+	x.unmake(l)
 }
 
 // counts reports whether the lapse of a lease counts: when its shard was told to

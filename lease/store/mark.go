@@ -70,12 +70,16 @@ func (s *Store) heed(ctx context.Context, m lease.Mark) error {
 	})
 }
 
-// endLeases ends up to limit open leases, uncounted, and returns how many.
+// endLeases ends up to limit open leases, uncounted, and returns how many. Those
+// with an intent to spend stay: they will be parked.
 func (t *tx) endLeases(limit int) (int, error) {
 	var ids []lease.ShardID
 	for id := range t.s.index.leases {
 		if len(ids) == limit {
 			break
+		}
+		if t.s.index.leases[id].spends {
+			continue
 		}
 		ids = append(ids, id)
 	}

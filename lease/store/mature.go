@@ -29,6 +29,10 @@ func (x *index) mature(now time.Time) {
 			continue
 		}
 		l.lapsed = true
+		x.unmake(l)
+		if l.spends {
+			continue // parked: nobody may be granted it
+		}
 		l.ticket.suspect = x.counts(l) && l.lapses+1 >= lease.SuspectLapses || l.lapses >= lease.SuspectLapses
 		x.offer(l.ticket)
 	}

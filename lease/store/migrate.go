@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"macbatch/lease"
+	"macbatch/lease/kv"
 )
 
 // schemaVersion is the store's layout as a whole.
@@ -13,7 +16,9 @@ import (
 //	1  rows of version 1; actors without a history, projects without rows
 //	2  rows of version 2 beside them, pauses, list inputs, checkpoints; actors and
 //	   projects have rows with events; marks of plans have sums
-const schemaVersion = 2
+//	3  rows of version 3 beside them: jobs know when they ended, the head sums the
+//	   identity and the entries of indexes; of the jobs of a key the newest has it
+const schemaVersion = 3
 
 // Errors of opening a store.
 var (
@@ -23,6 +28,28 @@ var (
 	// ErrOlder is returned when a store at rest is of an older schema than can be verified.
 	ErrOlder = errors.New("the store was written by an older version of macbatch: start its control plane once with this one, then verify")
 )
+
+// Accept refuses what is no store of macbatch, or one that this version does not
+// know. An empty engine is one in the making.
+func Accept(r kv.Reader) error {
+	id := r.Get([]byte{keyStore})
+	if id == nil && !empty(r) {
+		return errNoIdentity
+	}
+	if id == nil {
+		return nil
+	}
+	return checkIdentity(id)
+}
+
+var errNoIdentity = errors.New("not a macbatch store: it has no identity")
+
+func empty(r kv.Reader) bool {
+	none := true
+	r.Scan(nil, nil, func(_, _ []byte) bool { none = false; return false })
+	r.Log(0, func(uint64, []byte) bool { none = false; return false })
+	return none
+}
 
 func checkIdentity(id []byte) error {
 	switch {
@@ -49,6 +76,10 @@ func (s *Store) migrate() error {
 			t.sumPlans()
 		}
 		t.put([]byte{keyStore}, t.s.identity())
+		t.head.Identity = sum([]byte{keyStore}, t.s.identity())
+		if t.s.schema < 3 {
+			return t.sumEntries()
+		}
 		return nil
 	}}
 	if err := cmp.Or(s.commit(c), <-c.done); err != nil {
@@ -67,6 +98,30 @@ func (t *tx) sumPlans() {
 		}
 		return true
 	})
+}
+
+// sumEntries sums the entries of indexes, and lets each key lead to the newest of its
+// jobs: it led nowhere once the newest had been pruned.
+func (t *tx) sumEntries() (err error) {
+	for kind, n := range map[byte]*entries{keyKey: &t.head.Keys, keyReuse: &t.head.Reuses} {
+		*n = entries{}
+		scan(t.g.w, []byte{kind}, func(k, v []byte) bool {
+			n.replace(k, nil, v)
+			return true
+		})
+	}
+	keys := map[string]lease.JobID{}
+	scan(t.g.w, []byte{keyJob}, func(k, v []byte) bool {
+		var j *jobRow
+		if j, _, err = decodeJob(lease.JobID(decodeKey(k)), v); err == nil && j.key() != nil {
+			keys[string(j.key())] = 0
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.rekey(keys)
 }
 
 // identity is the row of the store itself, in this version's form.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -55,9 +56,8 @@ func Open(o Options) (*Store, error) {
 func (s *Store) initialise() error {
 	fresh := false
 	err := s.engine.View(func(r kv.Reader) error {
-		r.Scan(nil, nil, func(_, _ []byte) bool { fresh = false; return false })
-		fresh = r.Get([]byte{keyStore}) == nil
-		return nil
+		fresh = empty(r)
+		return Accept(r)
 	})
 	if err != nil || !fresh {
 		return err
@@ -72,7 +72,9 @@ func (s *Store) initialise() error {
 		t := g.begin(s, now)
 		t.tellStore(lease.Event{Kind: lease.EventCreated})
 		t.tellProject(lease.Scope{Project: lease.DefaultProject, Created: t.stamp()}, lease.Event{Kind: lease.EventProjectCreated})
-		t.put([]byte{keyStore}, append([]byte{schemaVersion}, id[:]...))
+		row := append([]byte{schemaVersion}, id[:]...)
+		t.put([]byte{keyStore}, row)
+		t.head.Identity = sum([]byte{keyStore}, row)
 		t.seal()
 		return g.flush()
 	})
@@ -98,6 +100,9 @@ func (s *Store) load() error {
 		h, err := decodeHead(r.Get([]byte{keyHead}))
 		if err != nil {
 			return err
+		}
+		if id[0] >= 3 && h.Identity != sum([]byte{keyStore}, id) {
+			return errors.New("the store is damaged: its identity is not the one that it was made with")
 		}
 		s.head = h
 		if err := s.loadScope(r); err != nil {

@@ -33,8 +33,12 @@ func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
 			}
 			jobs = append(jobs, j)
 		}
+		keys := map[string]lease.JobID{}
 		for _, j := range jobs {
-			t.pruneJob(c.actor.ID, j)
+			t.pruneJob(c.actor.ID, j, keys)
+		}
+		if err := t.rekey(keys); err != nil {
+			return err
 		}
 		t.head.Want = true
 		t.touchHead()
@@ -42,14 +46,15 @@ func (c *control) Prune(ctx context.Context, ids []lease.JobID) error {
 	})
 }
 
-// pruneJob takes a job's row away and marks its shards as to be removed.
-func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) {
+// pruneJob takes a job's row away and marks its shards as to be removed. It adds its
+// key to those that lead nowhere now.
+func (t *tx) pruneJob(actor lease.ActorID, j *jobRow, keys map[string]lease.JobID) {
 	t.tell(j, lease.Event{Kind: lease.EventPruned, Actor: actor})
 	t.remove(jobKey(keyJob, j.ID))
 	t.put(jobKey(keyDrop, j.ID), []byte{})
-	key := keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input})
-	if key != nil && string(t.get(key)) == string(jobKey(keyKey, j.ID)[1:]) {
-		t.remove(key)
+	if key := j.key(); key != nil && string(t.get(key)) == string(jobKey(keyKey, j.ID)[1:]) {
+		t.index(&t.head.Keys, key, nil)
+		keys[string(key)] = 0
 	}
 	delete(t.s.index.marks, j.ID)
 	if d := j.Input.Digest; !d.IsZero() {
@@ -59,6 +64,37 @@ func (t *tx) pruneJob(actor lease.ActorID, j *jobRow) {
 		}
 	}
 	t.s.drops = append(t.s.drops, j.ID)
+}
+
+// rekey lets each of the keys lead to the newest job that has it, if there is one:
+// an earlier one, which failed or was canceled before the key was used again.
+func (t *tx) rekey(keys map[string]lease.JobID) (err error) {
+	if len(keys) == 0 {
+		return nil
+	}
+	scan(t.g.w, []byte{keyJob}, func(k, v []byte) bool {
+		id := lease.JobID(decodeKey(k))
+		if t.get(k) == nil {
+			return true
+		}
+		var j *jobRow
+		if j, _, err = decodeJob(id, v); err != nil {
+			return false
+		}
+		if _, one := keys[string(j.key())]; one {
+			keys[string(j.key())] = id
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for key, id := range keys {
+		if id != 0 {
+			t.index(&t.head.Keys, []byte(key), jobKey(keyKey, id)[1:])
+		}
+	}
+	return nil
 }
 
 // dropper removes what belongs to pruned jobs. It lives in memory only: after a
@@ -114,10 +150,12 @@ func (s *Store) dropStep() *command {
 			return t.putOff("remove rows of pruned jobs", err)
 		}
 		for _, k := range keys {
-			if stage == dropReuse && !gone(t, t.get(k)) {
-				continue // it was done again meanwhile
+			switch {
+			case stage != dropReuse:
+				t.remove(k)
+			case gone(t, t.get(k)): // else it was done again meanwhile
+				t.index(&t.head.Reuses, k, nil)
 			}
-			t.remove(k)
 		}
 		return nil
 	})

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"github.com/google/btree"
 
 	"macbatch/lease"
@@ -17,6 +19,8 @@ type classKey struct {
 type class struct {
 	classKey
 	lines *btree.BTreeG[*line] // those that have shards, of jobs that are not stopped
+
+	passed time.Time // since when its oldest shard is passed by those of loaded models; zero: it is not
 }
 
 // line is the queue of one job within a class. A shard that waits there costs its
@@ -26,7 +30,12 @@ type line struct {
 	priority int32
 	job      lease.JobID
 	hidden   bool // its job is stopped
+	largest  size // of all shards it ever had
 	slots    *btree.BTreeG[slot]
+	class    *class // that it is in; nil: it is in none
+
+	left  slot      // the oldest shard, when it is left to faster workers
+	until time.Time // and for how long
 }
 
 // slot is a shard's place in its line.
@@ -34,6 +43,7 @@ type slot struct {
 	item  uint32
 	seq   uint32
 	stage uint8
+	size  size // not part of the order
 }
 
 // ticket is a shard's place in the order of grants.
@@ -47,6 +57,7 @@ type ticket struct {
 type openJob struct {
 	project lease.Project
 	open    int    // shards that are not terminal
+	left    uint64 // their work
 	running uint64 // work that its open leases report to have done
 	lines   []*line
 }
@@ -96,7 +107,7 @@ func (t ticket) before(o ticket) bool {
 
 // ticketOf returns the place of a shard that is open.
 func (x *index) ticketOf(s *lease.Shard) ticket {
-	return ticket{x.line(s), slot{s.Item, s.ID.Seq, s.Stage}, s.Suspect()}
+	return ticket{x.line(s), slot{s.Item, s.ID.Seq, s.Stage, sizeOf(s.Work)}, s.Suspect()}
 }
 
 // line returns the line of an open shard, made when there is none.
@@ -129,6 +140,7 @@ func (x *index) offer(t ticket) {
 		x.suspects.ReplaceOrInsert(t)
 		return
 	}
+	t.line.largest = max(t.line.largest, t.size)
 	if t.line.slots.ReplaceOrInsert(t.slot); t.line.slots.Len() == 1 && !t.line.hidden {
 		x.join(t.line)
 	}
@@ -140,6 +152,7 @@ func (x *index) withdraw(t ticket) {
 		x.suspects.Delete(t)
 	}
 	delete(x.resting, t.id())
+	delete(x.aside, t.id())
 	if _, had := t.line.slots.Delete(t.slot); had && t.line.slots.Len() == 0 && !t.line.hidden {
 		x.leave(t.line)
 	}
@@ -153,14 +166,15 @@ func (x *index) join(l *line) {
 		x.classes[l.classKey] = c
 	}
 	c.lines.ReplaceOrInsert(l)
+	l.class = c
 }
 
 // leave takes a line out of its class.
 func (x *index) leave(l *line) {
-	c := x.classes[l.classKey]
-	if c.lines.Delete(l); c.lines.Len() == 0 {
+	if l.class.lines.Delete(l); l.class.lines.Len() == 0 {
 		delete(x.classes, l.classKey)
 	}
+	l.class = nil
 }
 
 // stop withholds all shards of a job at once, as a mark says.
@@ -221,8 +235,9 @@ func (x *index) show(id lease.JobID) {
 }
 
 // settled forgets a job whose last open shard has ended.
-func (x *index) settled(id lease.JobID) {
+func (x *index) settled(id lease.JobID, work uint64) {
 	j := x.jobs[id]
+	j.left -= work
 	if j.open--; j.open > 0 {
 		return
 	}

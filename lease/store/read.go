@@ -80,6 +80,7 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if j := c.s.index.jobs[id]; j != nil {
 		out.Work.Running = j.running
 	}
+	out.Parked = c.s.index.parked(id, c.s.now())
 	out.Waits = c.s.waits(&out, c.s.now())
 	return out, nil
 }

@@ -23,6 +23,7 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 		return out, fmt.Errorf("retry of %d items and shards at once: %w", len(what.Items)+len(what.Shards), lease.ErrTooLarge)
 	}
 	var next uint32
+	var at reached
 	for idle, least := 0, ^uint32(0); idle < 1000; idle++ {
 		open := uint32(0)
 		var seqs []uint32
@@ -30,8 +31,11 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 		if seqs, next, early, err = c.selected(id, what, after); err != nil {
 			return out, err
 		}
+		if err = c.reach(ctx, id, &at); err != nil {
+			return out, err
+		}
 		err = c.s.do(ctx, func(t *tx) (err error) {
-			if out, err = t.retry(c.actor, id, what, seqs, early, &open); err != nil {
+			if out, err = t.retry(c.actor, id, what, seqs, early, &at, &open); err != nil {
 				out = lease.Retried{}
 			}
 			return err
@@ -95,7 +99,7 @@ func meant(r kv.Reader, row *lease.Shard, what lease.Selection) bool {
 	if len(what.Items) > 0 {
 		return row.Opens > 0 && slices.ContainsFunc(what.Items, func(n uint32) bool { return n >= row.Item && n-row.Item < row.Opens })
 	}
-	return row.State == lease.Failed || row.State == lease.Canceled || row.Result.Failed > 0 || unplanned(r.Get, row)
+	return row.State == lease.Failed || row.State == lease.Canceled || row.Result.Failed > 0 || unplanned(r.Get, row) || what.Resend && row.Intent.Fence != 0
 }
 
 // unplanned reports whether a cancel kept the shards of a result from being added.
@@ -126,7 +130,7 @@ func (t *tx) newest(id lease.ShardID) lease.ShardID {
 }
 
 // retry adds what does the selected shards again.
-func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uint32, early bool, open *uint32) (out lease.Retried, err error) {
+func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uint32, early bool, at *reached, open *uint32) (out lease.Retried, err error) {
 	j, err := t.seen(actor, id)
 	if err != nil {
 		return out, err
@@ -153,17 +157,26 @@ func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uin
 			continue // it came along with another one, or with another request
 		}
 		out.Found++
+		if sent, err := t.resend(sh, what); err != nil {
+			return out, err
+		} else if sent {
+			out.Resent++
+			continue
+		}
+		a.resend = what.Resend
 		if err := a.begin(sh, named, len(what.Items) > 0); err != nil {
 			return out, err
 		}
 		switch {
+		case a.unknown:
+			out.Unknown++
 		case a.busy:
 			out.Busy++
 		case a.lost:
 			out.Lost++
 		default:
 			if out.Added == 0 {
-				if err := t.revive(j); err != nil {
+				if err := t.revive(j, at); err != nil {
 					return out, err
 				}
 			}
@@ -179,8 +192,54 @@ func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uin
 	return out, nil
 }
 
+// reached is how far the input of a canceled job is in shards.
+type reached struct {
+	place
+	next uint32 // the number that the job's next shard would get when that was found out
+}
+
+// reach finds out, in pages, how far the input of a canceled list job is in shards,
+// once nothing is added to it any more.
+func (c *control) reach(ctx context.Context, id lease.JobID, at *reached) error {
+	for from := uint32(0); ; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		more := false
+		err := c.view(func(r kv.Reader) error {
+			j, err := c.job(r, id)
+			if err != nil || !j.Canceled || j.canceling() || j.Input == (lease.Input{}) || from == 0 && at.next == j.NextSeq {
+				return err
+			}
+			if from == 0 {
+				*at = reached{next: j.NextSeq}
+			}
+			looked := 0
+			var row lease.Shard
+			var fault error
+			r.Scan(shardKey(keyShard, lease.ShardID{Job: id, Seq: from}), prefixEnd(jobKey(keyShard, id)), func(k, v []byte) bool {
+				row = lease.Shard{}
+				if fault = readShard(&row, shardOfKey(k), v, nil); fault != nil {
+					return false
+				}
+				if row.Range.To > at.offset {
+					at.place = place{row.Range.To, row.Item + row.Opens}
+				}
+				from = row.ID.Seq + 1
+				looked++
+				more = looked >= maxLooked
+				return !more
+			})
+			return fault
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
 // revive takes a cancel back: what it ended stays ended, what is added goes on.
-func (t *tx) revive(j *jobRow) error {
+func (t *tx) revive(j *jobRow, at *reached) error {
 	if !j.Canceled {
 		return nil
 	}
@@ -190,20 +249,14 @@ func (t *tx) revive(j *jobRow) error {
 		return nil
 	}
 	// The cancel may have come before the whole input was in shards.
-	var at place
-	var fault error
-	scan(t.g.w, jobKey(keyShard, j.ID), func(k, v []byte) bool {
-		var row *lease.Shard
-		if row, fault = decodeShard(shardOfKey(k), v); fault == nil && row.Range.To > at.offset {
-			at = place{row.Range.To, row.Item + row.Opens}
-		}
-		return fault == nil
-	})
-	if fault != nil || at.offset == j.Input.Bytes {
-		return fault
+	if at.next != j.NextSeq {
+		return fmt.Errorf("job %v: shards were added meanwhile: %w", j.ID, errCanceling)
+	}
+	if at.offset == j.Input.Bytes {
+		return nil
 	}
 	id := lease.ShardID{Job: j.ID}
-	t.put(shardKey(keyPlan, id), encodePlace(j.ID, at))
+	t.put(shardKey(keyPlan, id), encodePlace(j.ID, at.place))
 	j.Plans++
 	t.marked[j.ID] = true
 	t.s.index.hold(j.ID)
@@ -220,6 +273,18 @@ type again struct {
 	fresh bool                // no earlier result is wanted
 	busy  bool
 	lost  bool
+
+	resend  bool // also what may have been paid already
+	unknown bool // there is such work, and it is not to be sent again
+}
+
+// resend puts a parked shard back into the queue, if that is wanted.
+func (t *tx) resend(sh *shardTx, what lease.Selection) (bool, error) {
+	l := t.s.index.leases[sh.ID]
+	if !what.Resend || l == nil || !l.lapsed || !l.spends {
+		return false, nil
+	}
+	return true, t.step(sh, lease.Expire{Fence: sh.Fence})
 }
 
 // begin collects what doing a selected shard again takes.
@@ -273,6 +338,10 @@ func (a *again) below(sh *shardTx, fn func(*shardTx) error) error {
 func (a *again) add(sh *shardTx) error {
 	seq := sh.ID.Seq
 	if a.set[seq] != nil || a.under[seq] != 0 || a.busy || a.lost {
+		return nil
+	}
+	if sh.Class == lease.Unknown && sh.State == lease.Failed && !a.resend {
+		a.unknown, a.busy = true, true
 		return nil
 	}
 	if !sh.State.Terminal() || a.t.get(shardKey(keyPlan, sh.ID)) != nil {

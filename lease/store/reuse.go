@@ -31,8 +31,8 @@ func (t *tx) reuseOf(sh *shardTx) lease.Digest {
 }
 
 // earlier returns the done shard whose work has the identity key; nil: there is
-// none. The entry nominates, the rows decide: no verifier covers entries, and a
-// wrong one must not hand on the result of other work, or of another project.
+// none. The entry nominates, the rows decide: one that was damaged must not hand on
+// the result of other work, or of another project.
 func (t *tx) earlier(key lease.Digest) *shardTx {
 	b := t.get(reuseKey(key))
 	if b == nil {
@@ -45,13 +45,10 @@ func (t *tx) earlier(key lease.Digest) *shardTx {
 	return from
 }
 
-// reuse settles a claimable shard with the result of equal work done earlier.
-func (t *tx) reuse(sh *shardTx) (bool, error) {
-	if sh.State != lease.Ready || sh.Fresh {
-		return false, nil
-	}
-	key := t.reuseOf(sh)
-	if key.IsZero() {
+// reuse settles a claimable shard with the result of equal work, of identity key,
+// done earlier.
+func (t *tx) reuse(sh *shardTx, key lease.Digest) (bool, error) {
+	if sh.State != lease.Ready || sh.Fresh || key.IsZero() {
 		return false, nil
 	}
 	from := t.earlier(key)

@@ -39,6 +39,7 @@ func (w *world) heal() {
 				w.tally()
 				return
 			}
+			w.resend()
 			w.pass(30 * time.Second)
 			continue
 		}
@@ -104,6 +105,9 @@ func (w *world) tally() {
 			after = ev.Seq
 			if ev.Kind == lease.EventCarried || ev.Kind == lease.EventCheckpoint {
 				w.count[string(ev.Kind)]++
+			}
+			if ev.Kind == lease.EventRestored && !w.lost {
+				w.Errorf("event %d: %s, though nothing was lost", ev.Seq, ev.Reason)
 			}
 		}
 	}

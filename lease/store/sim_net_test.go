@@ -66,7 +66,11 @@ func (w *world) ask(p *player, n int) (out lease.Exchanged, answered bool) {
 		return out, false
 	}
 	out, err := w.ctl().Exchange(w.Context(), x)
-	return out, !w.failed("claim", err)
+	if w.failed("claim", err) {
+		return out, false
+	}
+	p.hear(out.Mark)
+	return out, true
 }
 
 // post sends a report, which may be lost, late or doubled.

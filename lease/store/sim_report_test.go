@@ -43,6 +43,9 @@ func (w *world) upload(g lease.Grant) {
 	if errors.Is(err, lease.ErrFenced) {
 		return // taken over, or canceled
 	}
+	if errors.Is(err, lease.ErrNotFound) && w.lost {
+		return
+	}
 	if !w.failed("put blob", err) {
 		w.told = true
 	}
@@ -62,19 +65,24 @@ func (w *world) replay(p *player) {
 
 // deliver sends a report and compares the verdict with what the row demands.
 func (w *world) deliver(p *player, rep lease.Report) {
-	if w.pruned[rep.Shard.Job] {
+	row, there := lease.Shard{}, !w.pruned[rep.Shard.Job]
+	if there {
+		if row, there = w.find(rep.Shard); !there && !w.lost {
+			w.Fatalf("shard %v is not there", rep.Shard)
+		}
+	}
+	if !there {
 		out, err := w.ctl().Exchange(w.Context(), lease.Exchange{Reports: []lease.Report{rep}})
 		if !w.failed("report", err) && out.Verdicts[0].Verdict != lease.Denied {
-			w.Fatalf("report on %v of a pruned job: verdict %s, want %s", rep.Shard, out.Verdicts[0].Verdict, lease.Denied)
+			w.Fatalf("report on %v, which is not there: verdict %s, want %s", rep.Shard, out.Verdicts[0].Verdict, lease.Denied)
 		}
 		return
 	}
-	row := w.row(rep.Shard)
 	job, err := w.ctl().Job(w.Context(), rep.Shard.Job)
 	if w.failed("job", err) {
 		return
 	}
-	x := lease.Exchange{Reports: []lease.Report{rep}}
+	x := lease.Exchange{Hello: lease.Hello{Mark: p.Mark}, Reports: []lease.Report{rep}}
 	if w.rnd.IntN(2) == 0 {
 		x.Hello = p.Hello
 	}
@@ -86,7 +94,16 @@ func (w *world) deliver(p *player, rep lease.Report) {
 		}
 		return
 	}
+	p.hear(out.Mark)
 	got := out.Verdicts[0].Verdict
+	if got == lease.Accepted {
+		// An older copy keeps the leases under which money may have been spent.
+		if under := (grant{rep.Shard, rep.Fence}); w.accepted[under] && row.Intent.Fence != rep.Fence {
+			w.Fatalf("report on %v accepted twice under fence %v:%s", rep.Shard, rep.Fence, w.tell(rep.Shard))
+		} else {
+			w.accepted[under] = true
+		}
+	}
 	if got == lease.NeedBlobs {
 		// A cancel's page may have dropped them meanwhile; of uploads only memory knew.
 		sounds = sounds && w.here(rep.Blobs) && w.told

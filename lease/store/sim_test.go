@@ -47,6 +47,16 @@ type world struct {
 	newest  uint64                     // event that was read
 	count   map[string]int
 	late    []func() // messages under way
+
+	accepted map[grant]bool // reported as accepted under that grant's fence
+	saved    *copied
+	lost     bool // some of what was acknowledged is lost: an older copy came back
+}
+
+// grant is one of a shard.
+type grant struct {
+	lease.ShardID
+	lease.Fence
 }
 
 // player is a worker: what it believes to hold, and all it ever reported.
@@ -82,7 +92,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	t.Logf("seeds from %d: %v", seed, total)
-	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "prune", "checkpoint", "carried"} {
+	for _, k := range []string{"accepted", "duplicate", "stale", "invalid", "conflict", "denied", "need_blobs", "grant", "restart", "cancel", "pause", "resume", "retry", "repeated", "lost answer", "full", "unknown", "takeover", "reused", "list", "item failed", "dropped", "late", "twice", "frozen", "stall", "intent", "over budget", "parked", "resent", "prune", "checkpoint", "carried", "rolled back"} {
 		lives := 30
 		if k == "need_blobs" || k == "repeated" || k == "retry" { // a handful in so few
 			lives = 100
@@ -98,6 +108,7 @@ func live(t *testing.T, seed uint64, total map[string]int) {
 		T: t, rnd: rand.New(rand.NewPCG(seed, 1)), db: memkv.Open(), blobs: leasetest.NewBlobs(), clock: leasetest.NewClock(),
 		jobs: map[lease.JobID]bool{}, pruned: map[lease.JobID]bool{}, ends: map[lease.ShardID]lease.State{},
 		open: map[lease.ShardID]*holding{}, paused: map[lease.Target]uint64{}, count: total,
+		accepted: map[grant]bool{},
 	}
 	w.faults.Store(seed%2 == 1)
 	w.start()
@@ -202,7 +213,11 @@ func (w *world) act() {
 		w.pass(time.Duration(w.rnd.IntN(20)) * time.Second)
 		return
 	}
-	switch n := w.rnd.IntN(107); {
+	switch n := w.rnd.IntN(121); {
+	case n >= 119:
+		w.rollBack()
+	case n >= 117:
+		w.save()
 	case n < 8:
 		w.submit()
 	case n < 33:
@@ -238,6 +253,8 @@ func (w *world) act() {
 		clear(p.held)
 	case n < 97:
 		w.pass(time.Duration(w.rnd.IntN(60)) * time.Second)
+	case n >= 107:
+		w.intend(p)
 	case n >= 104:
 		w.retry()
 	case n >= 102:
@@ -286,6 +303,7 @@ func (w *world) submitList() {
 	}
 	if _, known := w.jobs[id]; !known {
 		w.jobs[id] = false
+		delete(w.pruned, id)
 		w.count["list"]++
 	}
 }
@@ -310,12 +328,13 @@ func (w *world) submit() {
 		p.Root = "nas"
 	}
 	sub := lease.Submission{Kind: "test", Params: []byte(fmt.Sprintf(`{"items":%d,"root":%q,"reuse":%v,"then":%d,"sound":%v,"bulky":%v,"distinct":%q}`,
-		p.Items, p.Root, p.Reuse, p.Then, p.Sound, w.rnd.IntN(4) == 0, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1)}
+		p.Items, p.Root, p.Reuse, p.Then, p.Sound, w.rnd.IntN(4) == 0, p.Distinct)), Priority: int32(w.rnd.IntN(3) - 1), MaxCost: lease.Cost(6 * w.rnd.IntN(2))}
 	id, err := w.ctl().Submit(w.Context(), sub)
 	if w.failed("submit", err) {
 		return
 	}
 	w.jobs[id] = false
+	delete(w.pruned, id) // it may be the id of one that was lost before anybody worked on it
 	w.count["job"]++
 }
 
@@ -400,15 +419,25 @@ func (w *world) lines(id lease.ShardID) *lease.Lines {
 }
 
 func (w *world) row(id lease.ShardID) lease.Shard {
+	row, there := w.find(id)
+	if !there {
+		w.Fatalf("shard %v is not there", id)
+	}
+	return row
+}
+
+func (w *world) find(id lease.ShardID) (row lease.Shard, there bool) {
 	for {
 		rows, err := w.ctl().Shards(w.Context(), id.Job, id.Seq-1, 1, false)
-		if w.failed("shards", err) {
-			continue
+		switch {
+		case errors.Is(err, lease.ErrNotFound):
+			return row, false
+		case w.failed("shards", err):
+		case len(rows) != 1 || rows[0].ID != id:
+			return row, false
+		default:
+			return rows[0], true
 		}
-		if len(rows) != 1 || rows[0].ID != id {
-			w.Fatalf("shard %v is not there", id)
-		}
-		return rows[0]
 	}
 }
 
@@ -460,6 +489,7 @@ func (w *world) beat(p *player) {
 	if w.failed("heartbeat", err) {
 		return
 	}
+	p.hear(out.Mark)
 	for _, h := range p.held {
 		h.until = w.clock.Now().Add(lease.Term)
 	}

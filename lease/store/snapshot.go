@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -33,7 +34,7 @@ func CheckWithin(e kv.Engine, blobs finder, limit int) (problems []lease.Problem
 	err = e.View(func(r kv.Reader) error {
 		id := r.Get([]byte{keyStore})
 		if id == nil {
-			return errors.New("not a macbatch store: it has no identity")
+			return errNoIdentity
 		}
 		if err := checkIdentity(id); err != nil {
 			return err
@@ -55,6 +56,7 @@ func (s *snapshot) Head() (ledger.Head, error) {
 	}
 	return ledger.Head{
 		Seq: h.Seq, Chain: h.Chain, Seal: h.Seal, Base: h.Base, BaseChain: h.BaseChain, Cut: h.Cut, Carried: h.Carried,
+		Identity: h.Identity, Keys: ledger.Entries(h.Keys), Reuses: ledger.Entries(h.Reuses),
 	}, nil
 }
 
@@ -182,6 +184,67 @@ func (s *snapshot) span(by lease.ShardID, v []byte) error {
 // Pruning implements ledger.Snapshot.
 func (s *snapshot) Pruning(fn func(id lease.JobID) bool) {
 	scan(s.r, []byte{keyDrop}, func(k, _ []byte) bool { return len(k) != 9 || fn(lease.JobID(decodeKey(k))) })
+}
+
+// Identity implements ledger.Snapshot.
+func (s *snapshot) Identity() uint64 { return sum([]byte{keyStore}, s.r.Get([]byte{keyStore})) }
+
+// Keys implements ledger.Snapshot.
+func (s *snapshot) Keys(fn func(ledger.Entry) bool) {
+	scan(s.r, []byte{keyKey}, func(k, v []byte) bool {
+		e := ledger.Entry{Key: string(k[1:]), Sum: sum(k, v)}
+		if len(v) != 8 {
+			e.Err = errShort
+			return fn(e)
+		}
+		e.Of.Job = lease.JobID(binary.BigEndian.Uint64(v))
+		return fn(e)
+	})
+}
+
+// Reuses implements ledger.Snapshot.
+func (s *snapshot) Reuses(fn func(ledger.Entry) bool) {
+	scan(s.r, []byte{keyReuse}, func(k, v []byte) bool {
+		e := ledger.Entry{Key: string(k[1:]), Sum: sum(k, v)}
+		if e.Of = shardOfKey(append([]byte{keyShard}, v...)); e.Of.IsZero() {
+			e.Err = errShort
+		}
+		return fn(e)
+	})
+}
+
+// Key implements ledger.Snapshot.
+func (s *snapshot) Key(key string) lease.JobID {
+	if v := s.r.Get(append([]byte{keyKey}, key...)); len(v) == 8 {
+		return lease.JobID(binary.BigEndian.Uint64(v))
+	}
+	return 0
+}
+
+// Job implements ledger.Snapshot.
+func (s *snapshot) Job(id lease.JobID) *lease.Job {
+	b := s.r.Get(jobKey(keyJob, id))
+	if b == nil {
+		return nil
+	}
+	j, _, err := decodeJob(id, b)
+	if err != nil {
+		return nil
+	}
+	return &j.Job
+}
+
+// Shard implements ledger.Snapshot.
+func (s *snapshot) Shard(id lease.ShardID) *lease.Shard {
+	b := s.r.Get(shardKey(keyShard, id))
+	if b == nil {
+		return nil
+	}
+	row, err := decodeShard(id, b)
+	if err != nil {
+		return nil
+	}
+	return row
 }
 
 // Value implements ledger.Snapshot.

@@ -79,10 +79,19 @@ func keyOf(sub *lease.Submission) []byte {
 	case sub.Key != "":
 		return idempotencyKey(sub.Project, sub.Key)
 	case sub.Input != (lease.Input{}):
-		d := lease.ReuseDigest(string(sub.Kind), string(sub.Params), string(sub.Input.Digest[:]))
+		parts := []string{string(sub.Kind), string(sub.Params), string(sub.Input.Digest[:])}
+		if sub.MaxCost > 0 { // under another limit it may come to more
+			parts = append(parts, sub.MaxCost.String())
+		}
+		d := lease.ReuseDigest(parts...)
 		return idempotencyKey(sub.Project, "\x00"+string(d[:]))
 	}
 	return nil
+}
+
+// key is what the job's submission is known by.
+func (j *jobRow) key() []byte {
+	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input, MaxCost: j.Cost.Max})
 }
 
 func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, in *list) (lease.JobID, error) {
@@ -90,10 +99,13 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 	if key != nil {
 		if b := t.get(key); b != nil {
 			j, err := t.job(lease.JobID(decodeKey(append([]byte{keyKey}, b...))))
-			if err != nil {
+			if err != nil && !isNotFound(err) {
 				return 0, err
 			}
-			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input {
+			if err != nil || !bytes.Equal(j.key(), key) { // it must not tell of what may be another's
+				return 0, fmt.Errorf("key %q: the store is damaged: its entry leads to no job of that key", sub.Key)
+			}
+			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input || j.Cost.Max != sub.MaxCost {
 				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
 			}
 			if st := j.Derive(); st != lease.JobFailed && st != lease.JobCanceled {
@@ -108,12 +120,12 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 	id := lease.JobID(uint64(t.head.Epoch)<<32 | uint64(t.head.Job))
 	j := &jobRow{Job: lease.Job{
 		ID: id, Project: sub.Project, Kind: sub.Kind, Params: bytes.Clone(sub.Params), Priority: sub.Priority,
-		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now,
+		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now, Cost: lease.Bill{Max: sub.MaxCost},
 	}, NextSeq: 1}
 	t.jobs[id] = j
 	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
 	if key != nil {
-		t.put(key, jobKey(keyKey, id)[1:])
+		t.index(&t.head.Keys, key, jobKey(keyKey, id)[1:])
 	}
 	if in != nil {
 		return id, t.startList(j, in)

@@ -170,6 +170,12 @@ func (t *tx) get(key []byte) []byte {
 
 func (t *tx) put(key, value []byte) { t.writes.put(key, value) }
 
+// index is put, or remove when value is nil, for an entry that the head counts.
+func (t *tx) index(n *entries, key, value []byte) {
+	n.replace(key, t.get(key), value)
+	t.put(key, value)
+}
+
 func (t *tx) remove(key []byte) { t.writes.put(key, nil) }
 
 // job loads a job; ErrNotFound when there is none.
@@ -238,6 +244,11 @@ func (t *tx) step(sh *shardTx, c lease.Command) error {
 		return err
 	}
 	was := sh.State
+	if next.Spent != sh.Spent || next.Intent != sh.Intent {
+		j.Cost.Spent = j.Cost.Spent - sh.Spent + next.Spent
+		j.Cost.Reserved = j.Cost.Reserved - sh.Intent.Reserved + next.Intent.Reserved
+		t.marked[j.ID] = true
+	}
 	t.carry(sh)
 	next.Events, next.Last = sh.Events, sh.Last
 	sh.Shard = next
@@ -352,6 +363,11 @@ func (t *tx) seal() {
 	}
 	for id := range t.marked {
 		j := t.jobs[id]
+		if !j.Derive().Terminal() {
+			j.Ended = time.Time{}
+		} else if j.Ended.IsZero() {
+			j.Ended = t.stamp()
+		}
 		key := jobKey(keyJob, id)
 		row, fixed := encodeJob(j)
 		if i := int(int64(j.Last) - int64(t.g.head.Seq) - 1); i >= 0 && i < len(t.events) {
@@ -367,14 +383,14 @@ func (t *tx) seal() {
 }
 
 // renew tells the rows of jobs that are written in this version's form for the
-// first time without an event of their own: their sums were of the former one.
+// first time without an event of their own: their sums were of a former one.
 func (t *tx) renew() {
 	for id := range t.marked {
 		j := t.jobs[id]
-		if !j.first || j.Last > t.g.head.Seq {
+		if !j.former || j.Last > t.g.head.Seq {
 			continue
 		}
-		j.first = false
+		j.former = false
 		i := t.append(lease.Event{Kind: lease.EventCarried, Job: id, N: j.Events + 1, Prev: j.Last})
 		j.Events, j.Last = t.events[i].N, t.events[i].Seq
 		row, fixed := encodeJob(j)

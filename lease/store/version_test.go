@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,6 +23,10 @@ import (
 // The file was written by the first version, whose rows had version 1: a library
 // job that ended with one film of two done, one that runs, and one canceled.
 const firstVersion = "testdata/rows-v1.db.gz"
+
+// The file was written by the last version of schema 2: what lived makes, and of two
+// canceled jobs of one key the newer one pruned.
+const secondVersion = "testdata/rows-v2.db.gz"
 
 func unpack(t *testing.T, name string) *boltkv.DB {
 	f, err := os.Open(name)
@@ -78,8 +83,8 @@ func TestFirstVersion(t *testing.T) {
 	}
 	f := leasetest.Open(t, db, blobs, leasetest.NewClock())
 	f.Check(t)
-	if n := schema(t, db); n != 2 {
-		t.Fatalf("schema %d after the start, want 2: an older version must refuse it", n)
+	if n := schema(t, db); n != 3 {
+		t.Fatalf("schema %d after the start, want 3: an older version must refuse it", n)
 	}
 	ctl := f.Near()
 	jobs, err := ctl.Jobs(t.Context(), 0, 0)
@@ -106,8 +111,8 @@ func TestFirstVersion(t *testing.T) {
 	}
 	f.Restart(t)
 	f.Check(t)
-	if n := versions(t, db); n[1] >= before[1] || n[2] == 0 {
-		t.Fatalf("rows by version: %v after %v, want what changed in version 2", n, before)
+	if n := versions(t, db); n[1] >= before[1] || n[4] == 0 {
+		t.Fatalf("rows by version: %v after %v, want what changed in version 4", n, before)
 	}
 	if err := ctl.Prune(t.Context(), []lease.JobID{canceled.ID}); err != nil {
 		t.Fatal(err)
@@ -115,10 +120,48 @@ func TestFirstVersion(t *testing.T) {
 	quiet(t, ctl)
 	f.Check(t)
 	if n := versions(t, db); n[1] > 0 {
-		t.Fatalf("rows by version: %v behind the cut, want them all of version 2", n)
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 4", n)
 	}
 	if next := leasetest.Submit(t, ctl, leasetest.Params{Items: 1}); next <= canceled.ID {
 		t.Fatalf("job %v after %v", next, canceled.ID)
+	}
+}
+
+// TestSecondVersion: a store of schema 2 verifies once it was opened, knows its keys,
+// and keeps when a job ended as well as that is known.
+func TestSecondVersion(t *testing.T) {
+	db, blobs := unpack(t, secondVersion), leasetest.NewBlobs()
+	b, in := leasetest.Lines(7)
+	if err := blobs.Put(t.Context(), in.Digest, in.Bytes, bytes.NewReader(b)); err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := store.Check(db, blobs); !errors.Is(err, store.ErrOlder) {
+		t.Fatalf("verify: %v, %v, want ErrOlder", problems, err)
+	}
+	f := leasetest.Open(t, db, blobs, leasetest.NewClock())
+	f.Check(t)
+	ctl := f.Near()
+	jobs, err := ctl.Jobs(t.Context(), 0, 0)
+	if err != nil || len(jobs) != 8 {
+		t.Fatalf("%d jobs, %v, want 8", len(jobs), err)
+	}
+	for _, j := range jobs {
+		if want := j.Submitted; j.State.Terminal() && !j.Ended.Equal(want) || !j.State.Terminal() && !j.Ended.IsZero() {
+			t.Errorf("job %v is %s, submitted %v, ended %v", j.ID, j.State, j.Submitted, j.Ended)
+		}
+	}
+	id, err := ctl.Submit(t.Context(), lease.Submission{Kind: "test", Params: []byte(`{"items":2}`), Key: "mine"})
+	if err != nil || id == jobs[0].ID {
+		t.Fatalf("submit under the key of a canceled job = %v, %v", id, err)
+	}
+	if err := ctl.Prune(t.Context(), []lease.JobID{jobs[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	quiet(t, ctl)
+	f.Restart(t)
+	f.Check(t)
+	if n := versions(t, db); n[2]+n[3] > 0 {
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 4", n)
 	}
 }
 
@@ -136,12 +179,21 @@ func schema(t *testing.T, e kv.Engine) (n byte) {
 // TestMigrationFails: whatever becomes of the commit that brings an older store up
 // to date, the store is of one schema or the other, and the next start goes on.
 func TestMigrationFails(t *testing.T) {
-	first := unpack(t, firstVersion)
+	for old, name := range map[byte]string{1: firstVersion, 2: secondVersion} {
+		t.Run(fmt.Sprint(old), func(t *testing.T) { migrationFails(t, old, unpack(t, name)) })
+	}
+}
+
+func migrationFails(t *testing.T, old byte, before kv.Engine) {
+	b, in := leasetest.Lines(7)
 	for name, fault := range map[string]*memkv.Fault{
 		"full": {Err: kv.ErrFull}, "lost": {Err: kv.ErrUnknownOutcome}, "done, unknown": {Err: kv.ErrUnknownOutcome, Applied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, blobs := leasetest.Copy(t, first), leasetest.NewBlobs()
+			db, blobs := leasetest.Copy(t, before), leasetest.NewBlobs()
+			if err := blobs.Put(t.Context(), in.Digest, in.Bytes, bytes.NewReader(b)); err != nil {
+				t.Fatal(err)
+			}
 			before := dump(t, db)
 			db.OnCommit = func(int) *memkv.Fault { return fault }
 			for range 2 {
@@ -151,7 +203,7 @@ func TestMigrationFails(t *testing.T) {
 				}
 				db.OnCommit = nil
 				db = db.Reopen()
-				if n := schema(t, db); fault.Applied != (n == 2) {
+				if n := schema(t, db); fault.Applied != (n == 3) || !fault.Applied && n != old {
 					t.Fatalf("schema %d", n)
 				}
 				if !fault.Applied && !slices.EqualFunc(dump(t, db), before, func(a, b record) bool {
@@ -164,8 +216,8 @@ func TestMigrationFails(t *testing.T) {
 			db.OnCommit = nil
 			f := leasetest.Open(t, db, blobs, leasetest.NewClock())
 			f.Check(t)
-			if n := schema(t, db); n != 2 {
-				t.Fatalf("schema %d, want 2", n)
+			if n := schema(t, db); n != 3 {
+				t.Fatalf("schema %d, want 3", n)
 			}
 			commits := db.Commits()
 			f.Restart(t)

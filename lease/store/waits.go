@@ -12,7 +12,7 @@ import (
 func (s *Store) waits(j *lease.Job, now time.Time) string {
 	x := s.index
 	switch {
-	case j.State.Terminal() || j.Shards.Leased > 0:
+	case j.State.Terminal() || j.Shards.Leased > j.Parked:
 		return ""
 	case x.marks[j.ID] == markPaused:
 		return "it is paused"
@@ -36,6 +36,9 @@ func (s *Store) waits(j *lease.Job, now time.Time) string {
 	}
 	if why == "" {
 		why = x.rest(j.ID, now)
+	}
+	if why == "" && j.Parked > 0 {
+		why = fmt.Sprintf("%d of its shards sent a paid request whose outcome is unknown: they wait for their worker, or for retry --resend", j.Parked)
 	}
 	return why
 }
@@ -99,6 +102,11 @@ func (x *index) rest(id lease.JobID, now time.Time) string {
 		alone = t.line.job == id
 		return !alone
 	})
+	for t := range x.aside {
+		if t.Job == id {
+			return "the same work is being done for another item or job"
+		}
+	}
 	if alone {
 		return "a shard whose workers went silent waits for one that holds nothing else"
 	}

@@ -1,6 +1,7 @@
 // Package wire holds what every HTTP speaker of macbatch has in common: the one
-// strict JSON codec, the one table from errors to answers, and the one
-// constructor of HTTP clients.
+// strict JSON codec, the one table from errors to answers, the one constructor of
+// HTTP clients, and beside JSON the compact form of exchanges and the frames they
+// travel in.
 //
 // JSON is read strictly: names are compared byte by byte, a name comes once,
 // every name is known, strings are valid UTF-8 without lone surrogates, nothing

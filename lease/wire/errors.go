@@ -38,6 +38,8 @@ var answers = []struct {
 	{lease.ErrDuplicate, "duplicate", http.StatusConflict, false},
 	{lease.ErrConflict, "conflict", http.StatusConflict, false},
 	{lease.ErrNotAllowed, "not_allowed", http.StatusConflict, false},
+	{lease.ErrOverBudget, "over_budget", http.StatusConflict, false},
+	{lease.ErrBudgetHeld, "budget_held", http.StatusConflict, false},
 }
 
 // internal is the code of an error that is in no table: a fault of the program.

@@ -19,7 +19,7 @@ var sentinels = map[string]error{
 	"ErrNotFound": lease.ErrNotFound, "ErrUnauthorized": lease.ErrUnauthorized, "ErrForbidden": lease.ErrForbidden,
 	"ErrMalformed": lease.ErrMalformed, "ErrInvalid": lease.ErrInvalid, "ErrKeyReused": lease.ErrKeyReused,
 	"ErrFenced": lease.ErrFenced, "ErrDuplicate": lease.ErrDuplicate, "ErrConflict": lease.ErrConflict,
-	"ErrNotAllowed": lease.ErrNotAllowed, "ErrTwin": lease.ErrTwin, "ErrFull": lease.ErrFull,
+	"ErrNotAllowed": lease.ErrNotAllowed, "ErrOverBudget": lease.ErrOverBudget, "ErrBudgetHeld": lease.ErrBudgetHeld, "ErrTwin": lease.ErrTwin, "ErrFull": lease.ErrFull,
 	"ErrUnknownOutcome": lease.ErrUnknownOutcome, "ErrUnreachable": lease.ErrUnreachable,
 	"ErrTooLarge": lease.ErrTooLarge, "ErrDigest": lease.ErrDigest, "ErrNeedBlob": lease.ErrNeedBlob,
 }

@@ -45,6 +45,7 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 		e.shard(g.Shard)
 		e.uint(uint64(g.Fence))
 		e.text(g.Reason)
+		e.uint(uint64(g.Cost))
 		e.uint(uint64(g.Delay))
 	})
 	e.uint(uint64(x.Max))
@@ -53,6 +54,16 @@ func AppendExchange(b []byte, x *lease.Exchange) ([]byte, error) {
 		e.uint(uint64(x.PerKind[k]))
 	})
 	e.job(x.Job)
+	list(&e, x.Loaded, e.text)
+	list(&e, x.Paces, func(p lease.Pace) {
+		e.text(string(p.Kind))
+		e.text(p.Model)
+		e.uint(uint64(p.Thousand))
+		e.uint(uint64(p.Slots))
+	})
+	e.uint(uint64(x.Extra))
+	e.uint(uint64(x.Ahead))
+	e.uint(uint64(x.Held))
 	e.uint(uint64(x.Wait))
 	if e.fault != "" {
 		return nil, fmt.Errorf("write exchange: %s: %w", e.fault, lease.ErrInvalid)
@@ -90,12 +101,22 @@ func (e *writer) report(r lease.Report) {
 	e.text(r.Reason)
 	e.uint(uint64(r.Bytes))
 	e.json(r.Result)
+	e.uint(uint64(r.Cost))
 	list(e, r.Blobs, e.digest)
 }
 
 // ReadExchange is Decode of a compact body.
 func ReadExchange(r io.Reader, limit int64, x *lease.Exchange) error {
-	return readCompact(r, limit, func(d *parser) {
+	b, err := readCompact(r, limit)
+	if err != nil {
+		return err
+	}
+	return ParseExchange(b, x)
+}
+
+// ParseExchange is ReadExchange of a body that is here. What it returns refers to b.
+func ParseExchange(b []byte, x *lease.Exchange) error {
+	return parseCompact(b, func(d *parser) {
 		x.Worker, x.Incarnation = lease.WorkerID(d.text()), d.uint()
 		x.Host, x.Machine, x.Version = d.text(), d.text(), d.text()
 		x.Offer.Kinds = many(d, 1, func() lease.Kind { return lease.Kind(d.text()) })
@@ -105,7 +126,7 @@ func ReadExchange(r io.Reader, limit int64, x *lease.Exchange) error {
 		x.Request = d.uint()
 		x.Reports = many(d, 50, d.report)
 		x.Releases = many(d, 12, func() lease.Give {
-			return lease.Give{Shard: d.shard(), Fence: lease.Fence(d.uint()), Reason: d.text(), Delay: time.Duration(d.uint())}
+			return lease.Give{Shard: d.shard(), Fence: lease.Fence(d.uint()), Reason: d.text(), Cost: lease.Cost(d.uint()), Delay: time.Duration(d.uint())}
 		})
 		x.Max = int(d.uint())
 		last := lease.Kind("")
@@ -118,7 +139,13 @@ func ReadExchange(r io.Reader, limit int64, x *lease.Exchange) error {
 			}
 			x.PerKind[k], last = int(d.uint()), k
 		}
-		x.Job, x.Wait = d.job(), time.Duration(d.uint())
+		x.Job = d.job()
+		x.Loaded = many(d, 1, d.text)
+		x.Paces = many(d, 4, func() lease.Pace {
+			return lease.Pace{Kind: lease.Kind(d.name()), Model: d.text(), Thousand: time.Duration(d.uint()), Slots: int(d.uint())}
+		})
+		x.Extra, x.Ahead, x.Held = int(d.uint()), time.Duration(d.uint()), time.Duration(d.uint())
+		x.Wait = time.Duration(d.uint())
 	})
 }
 
@@ -126,7 +153,7 @@ func (d *parser) report() (r lease.Report) {
 	r.Shard, r.Fence, r.Token = d.shard(), lease.Fence(d.uint()), d.text()
 	r.Outcome, r.Digest = lease.Outcome(d.name()), d.digest()
 	r.Class, r.Reason = lease.FailureClass(d.name()), d.text()
-	r.Bytes, r.Result = int64(d.uint()), d.json(3)
+	r.Bytes, r.Result, r.Cost = int64(d.uint()), d.json(3), lease.Cost(d.uint())
 	r.Blobs = many(d, 32, d.digest)
 	return r
 }
@@ -165,6 +192,7 @@ func (e *writer) grant(g lease.Grant) {
 	e.uint(uint64(g.Fence))
 	e.text(g.Token)
 	e.text(string(g.Kind))
+	e.text(g.Model)
 	e.json(g.Payload)
 	e.bool(g.Lines != nil)
 	if l := g.Lines; l != nil {
@@ -183,6 +211,7 @@ func (e *writer) grant(g lease.Grant) {
 		e.uint(uint64(r.Failed))
 		e.json(r.Inline)
 	})
+	e.bool(g.Capped)
 	e.uint(uint64(g.Term))
 }
 
@@ -193,21 +222,30 @@ func WriteExchanged(w http.ResponseWriter, y *lease.Exchanged) {
 
 // ReadExchanged is Decode of a compact answer.
 func ReadExchanged(r io.Reader, limit int64, y *lease.Exchanged) error {
-	return readCompact(r, limit, func(d *parser) {
+	b, err := readCompact(r, limit)
+	if err != nil {
+		return err
+	}
+	return ParseExchanged(b, y)
+}
+
+// ParseExchanged is ReadExchanged of a body that is here. What it returns refers to b.
+func ParseExchanged(b []byte, y *lease.Exchanged) error {
+	return parseCompact(b, func(d *parser) {
 		y.Verdicts = many(d, 13, func() lease.Judgement {
 			return lease.Judgement{
 				Shard: d.shard(), Fence: lease.Fence(d.uint()), Verdict: lease.Verdict(d.name()), Reason: d.text(),
 				Missing: many(d, 32, d.digest),
 			}
 		})
-		y.Grants = many(d, 16, d.grant)
+		y.Grants = many(d, 17, d.grant)
 		y.More, y.Mark = d.bool(), d.mark()
 	})
 }
 
 func (d *parser) grant() (g lease.Grant) {
 	g.Shard, g.Fence, g.Token = d.shard(), lease.Fence(d.uint()), d.text()
-	g.Kind, g.Payload = lease.Kind(d.name()), d.json(3)
+	g.Kind, g.Model, g.Payload = lease.Kind(d.name()), d.text(), d.json(3)
 	if d.bool() {
 		g.Lines = &lease.Lines{
 			Input: d.digest(), Range: lease.Range{From: int64(d.uint()), To: int64(d.uint()), Digest: d.digest()},
@@ -218,20 +256,24 @@ func (d *parser) grant() (g lease.Grant) {
 	g.Needs = many(d, 36, func() lease.Result {
 		return lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool(), Failed: d.uint32(), Inline: d.json(5)}
 	})
-	g.Term = time.Duration(d.uint())
+	g.Capped, g.Term = d.bool(), time.Duration(d.uint())
 	return g
 }
 
-// readCompact reads a whole compact body. What is parsed refers to its bytes.
-func readCompact(r io.Reader, limit int64, parse func(*parser)) error {
+// readCompact reads a whole compact body.
+func readCompact(r io.Reader, limit int64) ([]byte, error) {
 	buf := bytes.NewBuffer(make([]byte, 0, 2<<10))
 	if _, err := buf.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return fmt.Errorf("read exchange: %w", err)
+		return nil, fmt.Errorf("read exchange: %w", err)
 	}
-	b := buf.Bytes()
-	if int64(len(b)) > limit {
-		return fmt.Errorf("read exchange: over %d bytes: %w", limit, lease.ErrTooLarge)
+	if int64(buf.Len()) > limit {
+		return nil, fmt.Errorf("read exchange: over %d bytes: %w", limit, lease.ErrTooLarge)
 	}
+	return buf.Bytes(), nil
+}
+
+// parseCompact parses a whole compact body. What is parsed refers to its bytes.
+func parseCompact(b []byte, parse func(*parser)) error {
 	d := parser{all: len(b), b: b}
 	if d.byte() != exchangeForm {
 		d.fail("another form than 1")

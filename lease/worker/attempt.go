@@ -40,11 +40,17 @@ type task struct {
 	work   atomic.Uint64
 	signs  atomic.Uint64 // of progress
 	waits  atomic.Int32  // calls that wait for the control plane
+	spent  atomic.Uint64 // lease.Cost
 
 	spoolFailed bool // a report could not be kept, for a reason that stays
 
+	admitted chan struct{} // closed when it has a slot
+	began    time.Duration // on the monotonic clock
+
 	// Guarded by Agent.mu.
 	phase lease.Phase
+	slot  bool      // it has one
+	loads bool      // its model counts as in use
 	held  time.Time // wall clock when what last granted or renewed the lease was sent
 
 	counted uint64        // signs, when they were looked at last
@@ -67,7 +73,11 @@ func (a *Agent) attempt(t *task) {
 	if t.phase == lease.Running {
 		t.phase = lease.Spooled // or about to be
 	}
+	a.unuse(t)
 	a.mu.Unlock()
+	if err == nil && t.ctx.Err() == nil {
+		a.learn(t, a.mono()-t.began)
+	}
 	a.conclude(t, out, err)
 	if err := os.RemoveAll(t.dir); err != nil {
 		a.log.Warn("work folder stays", t.attrs(), "err", err)
@@ -76,11 +86,18 @@ func (a *Agent) attempt(t *task) {
 
 // execute starts the executor once the lease is sure, and survives its panics.
 func (a *Agent) execute(t *task) (out Output, err error) {
+	select {
+	case <-t.admitted:
+	case <-t.ctx.Done():
+		return Output{}, context.Cause(t.ctx)
+	}
 	if err := a.sure(t.ctx, t); err != nil {
 		return Output{}, err
 	}
 	a.mu.Lock()
-	t.phase, t.moved = lease.Running, a.mono()
+	t.phase, t.began = lease.Running, a.mono()
+	t.moved = t.began
+	a.use(t)
 	a.mu.Unlock()
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return Output{}, fmt.Errorf("make work folder: %w", err)
@@ -111,6 +128,11 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 			defer t.waiting()()
 			return a.sure(ctx, t)
 		},
+		Intend: func(ctx context.Context, reserve lease.Cost) error {
+			defer t.waiting()()
+			return a.intend(ctx, t, reserve)
+		},
+		Spent: func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }
 
@@ -164,7 +186,7 @@ func (a *Agent) succeed(t *task, out Output) {
 	}
 	r := lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)),
+		Outcome: lease.OutcomeDone, Digest: lease.DigestOf(result), Bytes: int64(len(result)), Cost: lease.Cost(t.spent.Load()),
 	}
 	files, digests := out.Files, out.Digests
 	if len(digests) == 0 {
@@ -194,14 +216,14 @@ func (a *Agent) succeed(t *task, out Output) {
 
 // fail reports a failed attempt.
 func (a *Agent) fail(t *task, class lease.FailureClass, reason string) {
-	if class != lease.Permanent {
+	if class != lease.Permanent && class != lease.Unknown {
 		class = lease.Retryable
 	}
 	reason = legible(reason)
 	a.log.Info("attempt failed", t.attrs(), "class", class, "reason", reason)
 	a.report(t, lease.Report{
 		Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token,
-		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason,
+		Outcome: lease.OutcomeFailed, Digest: lease.FailureDigest(class, reason), Class: class, Reason: reason, Cost: lease.Cost(t.spent.Load()),
 	}, nil)
 }
 

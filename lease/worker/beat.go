@@ -130,6 +130,7 @@ func (a *Agent) beat(ctx context.Context) error {
 		}
 	}
 	a.drain(ans.Drain)
+	a.asked(ans.Back)
 	if a.doubt && a.jumps == jumps {
 		a.doubt = false
 		poke(a.wake)

@@ -1,6 +1,6 @@
 // Package worker pulls shards from a control plane and runs them.
 //
-// An Agent claims as many shards as it has free slots, hands each to the
+// An Agent claims shards for its free slots and a few ahead, hands each to the
 // Executor of its kind, puts the outcome into a spool and delivers it from
 // there. What it is owed and what it owes are leases (see package lease): it
 // renews them by heartbeats, ends the work of one it lost, and gives back what
@@ -15,6 +15,16 @@
 // exchange granted anything is not known, so its request number stays open: the
 // next exchange carries the same number, which brings the grants of the first
 // back if there were any, and a new number is taken only after an answer.
+//
+// # Sharing the work
+//
+// From each shard that is done the Agent learns its pace: the time for a unit of
+// work of a kind with a model, in which the newest shards count most. A claim tells
+// the paces, how long what is held will take, and which model was begun last. With a
+// pace known it asks for more than there are free slots for, so that each slot has
+// work for one heartbeat to come (Config.LeaseLimit bounds how many that are); what
+// has no slot yet waits, in the order of its grants. The answer to a heartbeat may
+// ask for waiting shards: they are given back as if they had never been claimed.
 //
 // # Reports
 //

@@ -126,17 +126,22 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 	t.x.Releases = slices.Clone(a.gives[:min(len(a.gives), lease.MaxReports)])
 	t.send = t.send || len(t.x.Releases) > 0 || more && !a.draining
 
-	free, per := 0, map[lease.Kind]int(nil)
+	free, extra, per := 0, 0, map[lease.Kind]int(nil)
 	if *ready && roomy && !a.draining && a.drainedBy.IsZero() {
-		free, per = a.free()
+		free, extra, per = a.free()
 	}
+	t.x.Paces = a.known(t.x.Offer)
 	switch {
-	case free > 0:
+	case free > 0 || extra > 0 && t.send && len(t.x.Releases) == 0 && len(t.x.Paces) > 0:
 		if open.number == 0 {
 			*number++
 			*open = claim{*number, a.wall()}
 		}
 		t.x.Request, t.x.Max, t.x.PerKind, t.x.Job = open.number, free, per, a.cfg.Job
+		t.x.Loaded = a.loaded()
+		if len(t.x.Paces) > 0 && len(t.x.Releases) == 0 { // what was given back shall not return at once
+			t.x.Extra, t.x.Ahead, t.x.Held = extra, aheadTime, a.held(t.x.Paces)
+		}
 		if !t.send {
 			t.x.Wait = min(max(t.until-a.mono(), tick), lease.MaxWait)
 		}
@@ -148,24 +153,31 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 			t.x.PerKind[k] = 0
 		}
 		t.send = true
+	default:
+		t.x.Paces = nil // they are told with a claim
 	}
 	return t
 }
 
-// free is the number of shards to claim, in all and by kind. The caller holds a.mu.
-func (a *Agent) free() (int, map[lease.Kind]int) {
-	busy := map[lease.Kind]int{}
-	for _, t := range a.tasks {
+// free is the number of shards to claim for slots that are free, in all and by
+// kind, and how many more may be held. The caller holds a.mu.
+func (a *Agent) free() (free, extra int, per map[lease.Kind]int) {
+	taken, busy := a.busy()
+	for _, t := range a.queue { // they will have the next slots
+		taken++
 		busy[t.grant.Kind]++
 	}
-	all, sum, per := a.cfg.Parallel-len(a.tasks), 0, map[lease.Kind]int{}
+	limit := a.cfg.LeaseLimit - len(a.tasks)
+	all, sum := min(a.cfg.Parallel-taken, limit), 0
+	per = map[lease.Kind]int{}
 	for _, k := range a.offered().Kinds {
 		if n := min(all, a.slots(k)-busy[k]); n > 0 {
 			per[k] = n
 			sum += n
 		}
 	}
-	return min(all, sum, lease.MaxGrants), per
+	free = max(0, min(all, sum, lease.MaxGrants))
+	return free, max(0, min(limit-free, lease.MaxGrants)), per
 }
 
 func (a *Agent) slots(k lease.Kind) int {
@@ -227,12 +239,6 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 				t.cancel(ErrLeaseLost)
 			}
 		}
-		busy := 0
-		for _, t := range a.tasks {
-			if t.grant.Kind == g.Kind {
-				busy++
-			}
-		}
 		switch _, known := a.tasks[k]; {
 		case known:
 			a.mu.Unlock()
@@ -241,19 +247,21 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 			refusal = errShutdown.Error()
 		case !slices.Contains(a.cfg.Offer.Kinds, g.Kind):
 			refusal, delay = "this worker does not do "+string(g.Kind), restRelease
-		case len(a.tasks) >= a.cfg.Parallel || busy >= a.slots(g.Kind):
+		case len(a.tasks) >= max(a.cfg.LeaseLimit, a.cfg.Parallel):
 			refusal, delay = "no free slot", tick
 		}
 		if refusal == "" {
-			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since}
-			t.ctx, t.cancel = context.WithCancelCause(context.Background())
+			t := &task{grant: g, store: by, dir: filepath.Join(a.cfg.Dir, folderName(k)), phase: lease.Waiting, held: since, admitted: make(chan struct{})}
+			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
+			a.queue = append(a.queue, t)
 			a.running.Add(1) // not while draining, so never after the wait began
 			go a.attempt(t)
+			a.admit()
 		}
 		a.mu.Unlock()
 		if refusal != "" {
-			a.giveBack(k, refusal, delay)
+			a.giveBack(k, refusal, delay, 0)
 		}
 	}
 	if len(grants) > 0 {
@@ -264,13 +272,13 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 // give gives a task's shard back with the next exchange.
 func (a *Agent) give(t *task, reason string, delay time.Duration) {
 	a.log.Info("given back", t.attrs(), "reason", legible(reason), "delay", delay)
-	a.giveBack(t.key(), reason, delay)
+	a.giveBack(t.key(), reason, delay, lease.Cost(t.spent.Load()))
 }
 
-func (a *Agent) giveBack(k key, reason string, delay time.Duration) {
+func (a *Agent) giveBack(k key, reason string, delay time.Duration, spent lease.Cost) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gives = append(a.gives, lease.Give{Shard: k.shard, Fence: k.fence, Reason: legible(reason), Delay: delay})
+	a.gives = append(a.gives, lease.Give{Shard: k.shard, Fence: k.fence, Reason: legible(reason), Cost: spent, Delay: delay})
 	poke(a.wake)
 }
 
@@ -286,6 +294,7 @@ func (a *Agent) forget(t *task) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.tasks, t.key())
+	a.admit()
 	poke(a.wake)
 }
 

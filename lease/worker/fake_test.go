@@ -162,7 +162,7 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (ans lease.Exchan
 	ans.Mark = f.mark
 	for _, g := range x.Releases {
 		if s := f.shards[g.Shard]; s != nil {
-			_ = f.step(s, lease.Release{Fence: g.Fence, Reason: g.Reason, Delay: g.Delay}) // late ones change nothing
+			_ = f.step(s, lease.Release{Fence: g.Fence, Reason: g.Reason, Delay: g.Delay, Cost: g.Cost}) // late ones change nothing
 		}
 	}
 	until := time.Now().Add(x.Wait)
@@ -197,6 +197,20 @@ func (f *fake) Exchange(ctx context.Context, x lease.Exchange) (ans lease.Exchan
 	return ans, nil
 }
 
+func (f *fake) Intend(_ context.Context, i lease.Intention) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, "intend")
+	if err := f.hello(lease.Hello{}); err != nil {
+		return err
+	}
+	err := f.step(f.shards[i.Shard], lease.Intend{Fence: i.Fence, Reserve: i.Reserve})
+	if errors.Is(err, lease.ErrDuplicate) {
+		err = nil
+	}
+	return err
+}
+
 func (f *fake) judge(r lease.Report) lease.Judgement {
 	j := lease.Judgement{Shard: r.Shard, Fence: r.Fence}
 	if f.verdict != nil {
@@ -210,7 +224,7 @@ func (f *fake) judge(r lease.Report) lease.Judgement {
 		j.Verdict = lease.Denied
 		return j
 	}
-	var c lease.Command = lease.Fail{Fence: r.Fence, Digest: r.Digest, Class: r.Class, Reason: r.Reason, Delay: time.Second}
+	var c lease.Command = lease.Fail{Fence: r.Fence, Digest: r.Digest, Class: r.Class, Reason: r.Reason, Delay: time.Second, Cost: r.Cost}
 	if r.Outcome == lease.OutcomeDone {
 		for _, d := range r.Blobs {
 			if f.blobs[d] == nil {
@@ -224,7 +238,7 @@ func (f *fake) judge(r lease.Report) lease.Judgement {
 			j.Verdict, j.Reason = lease.InvalidReport, "digest differs"
 			return j
 		}
-		c = lease.Complete{Fence: r.Fence, Digest: r.Digest, Result: lease.Result{Digest: r.Digest, Bytes: r.Bytes, Blob: r.Result == nil}}
+		c = lease.Complete{Fence: r.Fence, Digest: r.Digest, Result: lease.Result{Digest: r.Digest, Bytes: r.Bytes, Blob: r.Result == nil}, Cost: r.Cost}
 	}
 	switch err := f.step(s, c); {
 	case err == nil:
@@ -390,17 +404,19 @@ type rig struct {
 	cfg Config
 	a   *Agent
 	sp  *spool.Spool
+	dir string // the spool's
 	end context.CancelFunc
 	err chan error
 }
 
 func newRig(t *testing.T, e execute) *rig {
 	t.Helper()
-	sp, err := spool.Open(t.TempDir())
+	dir := t.TempDir()
+	sp, err := spool.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{fake: newFake(), t: t, sp: sp}
+	r := &rig{fake: newFake(), t: t, sp: sp, dir: dir}
 	r.cfg = Config{
 		ID: "w", Incarnation: 1, Control: r.fake, Spool: sp, Dir: t.TempDir(),
 		Executors: map[lease.Kind]Executor{"k": e}, Parallel: 1, Rand: func() float64 { return 0.5 },

@@ -59,12 +59,12 @@ func TestForeignStoreDeliver(t *testing.T) {
 			}
 		}
 		r.mark.Store = "b"
-		got, err := Deliver(t.Context(), r.fake, r.sp, nil)
+		got, err := deliver(t, r)
 		if want := (Tally{Accepted: 2, Foreign: 1, Left: 1}); err != nil || got != want {
 			t.Fatalf("Deliver = %+v, %v, want %+v", got, err, want)
 		}
 		r.mark.Store = "a"
-		got, err = Deliver(t.Context(), r.fake, r.sp, nil)
+		got, err = deliver(t, r)
 		if want := (Tally{Duplicate: 1}); err != nil || got != want {
 			t.Fatalf("Deliver to the store that granted it = %+v, %v, want %+v", got, err, want)
 		}

@@ -465,7 +465,7 @@ func TestDeliver(t *testing.T) {
 		foreign := r.leased()
 		foreign.Shard.Job++
 		r.spooled(foreign)
-		got, err := Deliver(t.Context(), r.fake, r.sp, nil)
+		got, err := deliver(t, r)
 		if want := (Tally{Accepted: lease.MaxReports + 2, Stale: 1, Denied: 1, Left: 1}); err != nil || got != want {
 			t.Fatalf("Deliver = %+v, %v, want %+v", got, err, want)
 		}
@@ -477,14 +477,14 @@ func TestDeliver(t *testing.T) {
 			}
 			r.down = true
 		})
-		if got, err := Deliver(t.Context(), r.fake, r.sp, nil); !errors.Is(err, lease.ErrUnreachable) || got.Left != 1 {
+		if got, err := deliver(t, r); !errors.Is(err, lease.ErrUnreachable) || got.Left != 1 {
 			t.Fatalf("Deliver = %+v, %v, want ErrUnreachable and 1 left", got, err)
 		}
 		unlock, err := r.sp.Lock()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Deliver(t.Context(), r.fake, r.sp, nil); !errors.Is(err, spool.ErrBusy) {
+		if _, err := deliver(t, r); !errors.Is(err, spool.ErrBusy) {
 			t.Fatalf("Deliver = %v, want ErrBusy", err)
 		}
 		if err := unlock(); err != nil {

@@ -36,6 +36,15 @@ type Task struct {
 	// where the clock leaves that open. Call it before what can't be undone,
 	// such as a paid request.
 	Sure func(ctx context.Context) error
+
+	// Intend returns nil once the control plane knows that up to reserve may be spent
+	// under this lease in all, and the lease surely holds: call it before a request
+	// that must be paid. It outlasts outages. lease.ErrOverBudget: the job may not
+	// spend so much; lease.ErrBudgetHeld: not now. Every other error ends the attempt.
+	Intend func(ctx context.Context, reserve lease.Cost) error
+
+	// Spent tells what was spent so far under this lease; the report tells it on.
+	Spent func(c lease.Cost)
 }
 
 // Output is what a successful attempt yields.
@@ -60,7 +69,7 @@ type Executor interface {
 
 // Failure is the error of an attempt that failed.
 type Failure struct {
-	Class    lease.FailureClass // lease.Retryable or lease.Permanent
+	Class    lease.FailureClass // lease.Retryable, lease.Permanent or lease.Unknown
 	Reason   string
 	Final    bool       // true whether or not the attempt was told to stop: something was done that can't be undone
 	Withdraw lease.Need // as in Released: what turned out to be sick

@@ -54,9 +54,11 @@ func (c *courier) upload(ctx context.Context) (did bool, err error) {
 			// When the lease is not open any more its report will be told so.
 			c.up[d], err = true, nil
 		case errors.Is(err, fs.ErrNotExist):
+			c.tally.Damaged++
 			c.reject(p.letter, fmt.Sprintf("blob %v is neither here nor there", d))
 		case errors.Is(err, lease.ErrDigest):
 			if p.rotten++; p.rotten >= maxRotten {
+				c.tally.Damaged++
 				c.reject(p.letter, fmt.Sprintf("blob %v is damaged", d))
 				err = nil
 			}

@@ -33,11 +33,22 @@ type Config struct {
 	Dir     string // work folder
 	Marks   string // file that remembers how far each store was seen to be; empty: forgotten at the end
 
+	Base context.Context // of what executors get beside the lease's end: values alone; nil: none
+
 	Executors map[lease.Kind]Executor
 	Parallel  int                // shards at once, of all kinds together; 0 is 1
 	Slots     map[lease.Kind]int // shards of a kind at once; kinds not named: Parallel
-	Offer     lease.Offer        // no kinds: all that have an executor
-	Job       lease.JobID        // claim from this job only; zero: from any
+
+	// LeaseLimit bounds the leases at a time, running and waiting: beyond those that
+	// run, as many shards are claimed ahead as a slot does within a heartbeat; 0 is 100.
+	// Below the number of slots it leaves some idle.
+	LeaseLimit int
+
+	// Loads tells whether a model is loaded into memory and stays there for a while:
+	// then its shards had better follow one another. Nil: all do.
+	Loads func(model string) bool
+	Offer lease.Offer // no kinds: all that have an executor
+	Job   lease.JobID // claim from this job only; zero: from any
 
 	Grace   time.Duration // for running shards to finish in, and for the spool to be delivered, when Run's context ends; 0: none
 	MinFree uint64        // claim nothing while fewer bytes are free at Dir or one of Disks
@@ -82,7 +93,12 @@ type Agent struct {
 
 	mu        sync.Mutex
 	tasks     map[key]*task
-	gives     []lease.Give // to be sent
+	queue     []*task // of these, what waits for a slot
+	paces     map[work]*sample
+	model     string        // that was begun last
+	uses      int           // of it, under way
+	used      time.Duration // when the last one ended, on the monotonic clock
+	gives     []lease.Give  // to be sent
 	withdrawn map[lease.Need]withdrawal
 	looks     time.Duration        // when what was withdrawn is looked at next, on the monotonic clock
 	hindered  map[string]hindrance // why nothing is claimed, by what there is too little of
@@ -118,6 +134,12 @@ func New(c Config) (*Agent, error) {
 	if c.Parallel <= 0 {
 		c.Parallel = 1
 	}
+	if c.LeaseLimit <= 0 {
+		c.LeaseLimit = leaseLimit
+	}
+	if c.Base == nil {
+		c.Base = context.Background()
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -140,7 +162,7 @@ func New(c Config) (*Agent, error) {
 		cfg: c, log: c.Log,
 		wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), granted: make(chan struct{}, 1),
 		killed: make(chan struct{}), beaten: make(chan struct{}),
-		tasks: map[key]*task{}, withdrawn: map[lease.Need]withdrawal{}, hindered: map[string]hindrance{},
+		tasks: map[key]*task{}, paces: map[work]*sample{}, withdrawn: map[lease.Need]withdrawal{}, hindered: map[string]hindrance{},
 	}
 	a.mail = newCourier(c.Control, c.Spool, c.Log, a.mono)
 	var err error

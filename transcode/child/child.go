@@ -53,7 +53,8 @@ const tailBytes = 16 << 10
 
 // Run starts the program, waits for it, and returns the tail of its standard
 // error. When ctx ends the whole process group gets SIGTERM and after the grace
-// SIGKILL, and Run returns ctx's cause. Nothing of the group outlives Run.
+// SIGKILL, and Run returns ctx's cause. Nothing of the group outlives Run. Where ctx
+// has a Keeper, a successor ends what outlives this process.
 //
 // Errors: the context's cause; ErrStalled; *ExitError; or that of starting it.
 func Run(ctx context.Context, c Command) (stderr string, err error) {
@@ -70,6 +71,10 @@ func Run(ctx context.Context, c Command) (stderr string, err error) {
 		cmd.Dir = string(filepath.Separator)
 	}
 	cmd.Env = append(baseEnv(), c.Env...)
+	keeper := keeperOf(ctx)
+	if keeper != nil {
+		cmd.Env = append(cmd.Env, keeper.env())
+	}
 	cmd.ExtraFiles = c.Files
 	cmd.Stdin = c.Stdin
 	cmd.Stdout = &beatWriter{w: c.Out, beat: &beat}
@@ -89,6 +94,9 @@ func Run(ctx context.Context, c Command) (stderr string, err error) {
 		return "", fmt.Errorf("start %s: %w", name, err)
 	}
 	group := cmd.Process.Pid
+	if keeper != nil {
+		defer keeper.note(group)()
+	}
 	if c.Low {
 		lowerPriority(group)
 	}

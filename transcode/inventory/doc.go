@@ -13,5 +13,5 @@
 // elements; in JSON a path that is not UTF-8 is percent-encoded (see Path).
 // Times are milliseconds.
 //
-// Errors: ErrNoRoot, ErrEmptyRoot, ErrNotRegular, *MediaError, ErrUnreadable.
+// Errors: ErrNoRoot, ErrEmptyRoot, ErrNoFilms, ErrNotRegular, *MediaError, ErrUnreadable.
 package inventory

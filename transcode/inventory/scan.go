@@ -49,8 +49,23 @@ type Skipped struct {
 
 // Result is all that was met, each list sorted by the bytes of the paths.
 type Result struct {
-	Sources []Source  `json:"sources"`
-	Skipped []Skipped `json:"skipped"`
+	Sources   []Source  `json:"sources"`
+	Skipped   []Skipped `json:"skipped"`
+	Unchanged int       `json:"unchanged,omitempty"` // files that Options.Known told of, not among the sources
+	Listing   *Listing  `json:"listing,omitempty"`   // in a result that the next scan goes on from
+	Passed    []Path    `json:"-"`                   // the unchanged files
+}
+
+// Listing names the file that tells what was there: a JSON array of Seen.
+type Listing struct {
+	Digest string `json:"digest"` // SHA-256, hexadecimal
+	Films  int    `json:"films"`
+}
+
+// Seen is a source as a listing tells of it.
+type Seen struct {
+	Path Path `json:"path"`
+	Identity
 }
 
 var (
@@ -59,12 +74,17 @@ var (
 	// ErrEmptyRoot is returned when the folder to scan holds no file at all, as
 	// the place of an unmounted disk does.
 	ErrEmptyRoot = errors.New("empty: is it mounted?")
+	// ErrNoFilms is returned when Options.Had films were there before, and none is.
+	ErrNoFilms = errors.New("has no film any more: is it mounted?")
 )
 
 // Options of Scan.
 type Options struct {
 	FFprobe  string                                     // absolute path of the program
 	Sub      string                                     // a folder of the root to scan instead of all of it; "" for all
+	Had      int                                        // films that an earlier scan found
+	Known    map[Path]Identity                          // files that are passed over while they are the same
+	Settle   time.Duration                              // a film must not have changed for so long; 0: two seconds
 	Parallel int                                        // files probed at a time; 0: by the number of processors, at most 4
 	Progress func(n int, p Path)                        // after the n-th file was probed; calls don't overlap
 	Now      func() time.Time                           // nil: time.Now
@@ -91,17 +111,22 @@ func Scan(ctx context.Context, root string, opts Options) (Result, error) {
 	if opts.Parallel <= 0 {
 		opts.Parallel = min(runtime.NumCPU(), 4)
 	}
+	opts.Settle = max(opts.Settle, youngAge)
 	start := opts.Now()
 	r, err := OpenRoot(root)
 	if err != nil {
 		return Result{}, fmt.Errorf("scan %w", err)
 	}
 	defer r.Close()
-	w := walk{ctx: ctx, root: r, inodes: map[inode]Path{}}
+	w := walk{ctx: ctx, root: r}
 	if err := w.from(Path(opts.Sub)); err != nil {
 		return Result{}, fmt.Errorf("scan root %q: %w", root, err)
 	}
+	if opts.Had > 0 && len(w.candidates) == 0 {
+		return Result{}, fmt.Errorf("scan root %q: had %d films and %w", root, opts.Had, ErrNoFilms)
+	}
 	s := scan{walk: &w, opts: opts, start: start}
+	s.passOver()
 	if err := s.probeAll(ctx); err != nil {
 		return Result{}, fmt.Errorf("scan root %q: %w", root, err)
 	}
@@ -154,6 +179,7 @@ type scan struct {
 	opts    Options
 	start   time.Time
 	sources []found // in the order of walk.candidates
+	passed  []Path  // candidates that are known
 }
 
 // found is a candidate after probing: a source, a skip, or nothing when the file
@@ -162,6 +188,17 @@ type found struct {
 	source  *Source
 	skipped *Skipped
 	mtime   time.Time
+}
+
+// passOver takes the candidates that are as they are known off the list.
+func (s *scan) passOver() {
+	s.candidates = slices.DeleteFunc(s.candidates, func(c candidate) bool {
+		id, ok := s.opts.Known[c.path]
+		if ok = ok && id.Same(c.id); ok {
+			s.passed = append(s.passed, c.path)
+		}
+		return ok
+	})
 }
 
 func (s *scan) probeAll(ctx context.Context) error {
@@ -181,7 +218,7 @@ func (s *scan) probeAll(ctx context.Context) error {
 				if i >= len(s.candidates) {
 					return
 				}
-				f, err := s.probe(ctx, s.candidates[i])
+				f, err := s.probe(ctx, s.candidates[i].path)
 				if err != nil {
 					cancel(err)
 					return
@@ -190,7 +227,7 @@ func (s *scan) probeAll(ctx context.Context) error {
 				mu.Lock()
 				probed++
 				if s.opts.Progress != nil {
-					s.opts.Progress(probed, s.candidates[i])
+					s.opts.Progress(probed, s.candidates[i].path)
 				}
 				mu.Unlock()
 			}
@@ -247,15 +284,21 @@ func (s *scan) settleYoung(ctx context.Context) error {
 		if f.source == nil {
 			continue
 		}
-		age := youngAge
+		age := s.opts.Settle
 		if f.source.Error != "" {
-			age = brokenAge
+			age = max(age, brokenAge)
 		}
 		if f.mtime.After(s.start.Add(-age)) {
 			young = append(young, i)
 		}
 	}
 	if len(young) == 0 {
+		return nil
+	}
+	if s.opts.Settle > youngAge { // there will be another scan
+		for _, i := range young {
+			s.sources[i] = found{skipped: &Skipped{Path: s.sources[i].source.Path, Reason: StillGrowing}}
+		}
 		return nil
 	}
 	if err := s.opts.Wait(ctx, settle); err != nil {
@@ -274,7 +317,7 @@ func (s *scan) settleYoung(ctx context.Context) error {
 }
 
 func (s *scan) result() Result {
-	res := Result{Sources: []Source{}, Skipped: append([]Skipped{}, s.skipped...)}
+	res := Result{Sources: []Source{}, Skipped: append([]Skipped{}, s.skipped...), Unchanged: len(s.passed), Passed: s.passed}
 	for _, f := range s.sources {
 		switch {
 		case f.source != nil:

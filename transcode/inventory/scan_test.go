@@ -389,3 +389,52 @@ func TestOpenRefusesLinks(t *testing.T) {
 		t.Fatalf("Alike(%+v, %+v) = true, want false", id, other)
 	}
 }
+
+// What is known is passed over while it is the same; a root that had films and has
+// none is not taken for an empty one, whatever else lies there.
+func TestScanKnown(t *testing.T) {
+	root := filepath.Dir(film(t, "a.mp4", "-f", "lavfi", "-i", "sine=d=1"))
+	opts := settled(t)
+	first, err := Scan(t.Context(), root, opts)
+	if err != nil || len(first.Sources) != 1 || first.Unchanged != 0 {
+		t.Fatalf("Scan = %+v, %v", first, err)
+	}
+	opts.Known = map[Path]Identity{"a.mp4": first.Sources[0].Identity}
+	opts.Had = 1
+	again, err := Scan(t.Context(), root, opts)
+	if err != nil || len(again.Sources) != 0 || again.Unchanged != 1 {
+		t.Fatalf("Scan of what is known = %+v, %v", again, err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(filepath.Join(root, "a.mp4"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if again, err = Scan(t.Context(), root, opts); err != nil || len(again.Sources) != 1 || again.Unchanged != 0 {
+		t.Fatalf("Scan of what changed = %+v, %v", again, err)
+	}
+	put(t, filepath.Join(root, "notes.txt"), []byte("x"))
+	if err := os.Remove(filepath.Join(root, "a.mp4")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Scan(t.Context(), root, opts); !errors.Is(err, ErrNoFilms) {
+		t.Fatalf("Scan without the film: %v, want %v", err, ErrNoFilms)
+	}
+}
+
+// Where there will be another scan a film that changed lately is left to it.
+func TestScanSettles(t *testing.T) {
+	root := filepath.Dir(film(t, "a.mp4", "-f", "lavfi", "-i", "sine=d=1"))
+	opts := settled(t)
+	opts.Now, opts.Settle = time.Now, 10*time.Second
+	changed := time.Now().Add(-5 * time.Second)
+	if err := os.Chtimes(filepath.Join(root, "a.mp4"), changed, changed); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Scan(t.Context(), root, opts); err != nil || len(r.Sources) != 0 || len(r.Skipped) != 1 || r.Skipped[0].Reason != StillGrowing {
+		t.Fatalf("Scan = %+v, %v, want it to be left", r, err)
+	}
+	opts.Settle = 4 * time.Second
+	if r, err := Scan(t.Context(), root, opts); err != nil || len(r.Sources) != 1 {
+		t.Fatalf("Scan = %+v, %v, want the film", r, err)
+	}
+}

@@ -7,10 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 )
 
 // Folders that systems keep for themselves: what they hold is thrown away, or a
@@ -24,18 +27,21 @@ var systemFolders = map[string]bool{
 
 type inode struct{ dev, ino uint64 }
 
+// candidate is a file that may be media, by its name.
+type candidate struct {
+	path Path
+	id   Identity
+	node inode
+	many bool // it has other names
+}
+
 // walk collects the candidates below a root.
 type walk struct {
 	ctx        context.Context
 	root       *os.Root
-	files      int // met, of any sort
-	candidates []Path
+	candidates []candidate
 	skipped    []Skipped
-	inodes     map[inode]Path // of candidates with several links
-}
-
-func (w *walk) skip(p Path, r Reason, err error) {
-	w.skipped = append(w.skipped, Skipped{Path: p, Reason: r, Detail: detail(err)})
+	met        bool // any file, of any sort
 }
 
 // from walks the folder sub, or all of the root when it is empty.
@@ -52,125 +58,198 @@ func (w *walk) from(sub Path) error {
 			return fmt.Errorf("folder %q: %w", string(sub), bare(err))
 		}
 	}
-	if err := w.folder(sub, nil); err != nil {
+	if err := w.tree(sub); err != nil {
 		return err
 	}
-	if w.files == 0 {
+	if !w.met {
 		if sub != "" {
 			return fmt.Errorf("folder %q: %w", string(sub), ErrEmptyRoot)
 		}
 		return ErrEmptyRoot
 	}
-	return w.eachInodeOnce()
+	w.eachInodeOnce()
+	return nil
 }
 
-// folder walks p, "" being the root, below the folders above.
-func (w *walk) folder(p Path, above []fs.FileInfo) error {
-	if err := context.Cause(w.ctx); err != nil {
-		return err
+// atOnce is how many folders are read at a time: a disk has its own queue, and a
+// network answers late.
+const atOnce = 4
+
+// folder is one that is to be read, "" being the root, and those it lies in.
+type folder struct {
+	path  Path
+	above []inode
+}
+
+// tree reads the folder top and all below it.
+func (w *walk) tree(top Path) error {
+	group, ctx := errgroup.WithContext(w.ctx)
+	var (
+		mu   sync.Mutex
+		todo = []folder{{path: top}}
+		busy int
+		all  [][]candidate
+		more = sync.NewCond(&mu)
+	)
+	for range atOnce {
+		group.Go(func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			defer more.Broadcast()
+			for {
+				for len(todo) == 0 && busy > 0 {
+					more.Wait()
+				}
+				if len(todo) == 0 {
+					return nil
+				}
+				f := todo[len(todo)-1]
+				todo = todo[:len(todo)-1]
+				busy++
+				mu.Unlock()
+				var p part
+				err := context.Cause(ctx)
+				if err == nil {
+					err = p.take(w.root, f)
+				}
+				mu.Lock()
+				busy--
+				if err != nil {
+					todo, busy = nil, 0 // the others end after what they have begun
+					return err
+				}
+				all, w.skipped, w.met = append(all, p.candidates), append(w.skipped, p.skipped...), w.met || p.met
+				todo = append(todo, p.folders...)
+				more.Broadcast()
+			}
+		})
 	}
-	entries, self, err := w.read(p)
+	err := group.Wait()
+	w.candidates = slices.Concat(all...)
+	return err
+}
+
+// part is what one folder holds.
+type part struct {
+	candidates []candidate
+	skipped    []Skipped
+	folders    []folder
+	met        bool
+}
+
+func (w *part) skip(p Path, r Reason, err error) {
+	w.skipped = append(w.skipped, Skipped{Path: p, Reason: r, Detail: detail(err)})
+}
+
+// take reads a folder, or notes why it can't be.
+func (w *part) take(root *os.Root, f folder) error {
+	err := w.read(root, f)
 	switch {
 	case err == nil:
-	case p != "" && errors.Is(err, fs.ErrNotExist):
-		return nil // removed meanwhile
-	case p != "" && errors.Is(err, fs.ErrPermission):
-		w.files++ // it is there, whatever it holds
-		w.skip(p, Unreadable, err)
-		return nil
+	case errors.Is(err, errLoop):
+		w.skip(f.path, FolderLoop, nil)
+	case f.path != "" && errors.Is(err, fs.ErrNotExist): // removed meanwhile
+	case f.path != "" && errors.Is(err, fs.ErrPermission):
+		w.met = true // it is there, whatever it holds
+		w.skip(f.path, Unreadable, err)
 	default:
 		// A disk or network that fails here hides an unknown number of films.
-		return fmt.Errorf("read folder %q: %w", string(p), bare(err))
-	}
-	if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, self) }) {
-		w.skip(p, FolderLoop, nil)
-		return nil
-	}
-	above = append(above[:len(above):len(above)], self)
-	for _, e := range entries {
-		child := Path(path.Join(string(p), e.Name()))
-		switch t := e.Type(); {
-		case t.IsDir() && systemFolders[e.Name()]:
-			w.skip(child, SystemFolder, nil)
-		case t.IsDir():
-			if err := w.folder(child, above); err != nil {
-				return err
-			}
-		default:
-			w.file(child, e.Name(), t)
-		}
+		return fmt.Errorf("read folder %q: %w", string(f.path), bare(err))
 	}
 	return nil
 }
 
-func (w *walk) file(p Path, name string, t fs.FileMode) {
-	if name != ".DS_Store" {
-		w.files++
+// errLoop is returned for a folder that lies inside itself.
+var errLoop = errors.New("folder loop")
+
+// read takes in the files and folders of a folder. It is closed before those in it
+// are read: a tree may be deeper than there are descriptors.
+func (w *part) read(root *os.Root, f folder) error {
+	name, under := ".", ""
+	if f.path != "" {
+		name, under = string(f.path), string(f.path)+"/"
 	}
-	switch {
-	case t&fs.ModeSymlink != 0:
-		w.skip(p, SymbolicLink, nil)
-	case !t.IsRegular():
-		w.skip(p, NotRegular, nil)
-	case strings.HasPrefix(name, "._"):
-		w.skip(p, AppleDouble, nil)
-	case !mediaExt[ext(p)]:
-		w.skip(p, NotMedia, nil)
-	default:
-		w.candidates = append(w.candidates, p)
+	// O_DIRECTORY: a pipe in the folder's place must not hold us.
+	d, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	dir := int(d.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
+	}
+	self := inode{uint64(st.Dev), st.Ino}
+	if slices.Contains(f.above, self) {
+		return errLoop
+	}
+	above := append(f.above[:len(f.above):len(f.above)], self)
+	for {
+		// Names only: what ReadDir tells besides costs a look at each of them, too.
+		names, err := d.Readdirnames(1024)
+		w.candidates = slices.Grow(w.candidates, len(names))
+		for _, name := range names {
+			child := Path(under + name)
+			err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+			switch isFolder := err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR; {
+			case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+			case err != nil && !errors.Is(err, fs.ErrPermission):
+				return err
+			case isFolder && systemFolders[name]:
+				w.skip(child, SystemFolder, nil)
+			case isFolder:
+				w.folders = append(w.folders, folder{child, above})
+			default:
+				w.file(child, name, &st, err)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 
-func (w *walk) read(p Path) (entries []fs.DirEntry, self fs.FileInfo, err error) {
-	name := "."
-	if p != "" {
-		name = string(p)
-	}
-	// O_DIRECTORY: a pipe in the folder's place must not hold us.
-	d, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer d.Close()
-	if self, err = d.Stat(); err != nil {
-		return nil, nil, err
-	}
-	for {
-		page, err := d.ReadDir(1024)
-		entries = append(entries, page...)
-		if err == io.EOF {
-			return entries, self, nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
+// file takes in a file that could be looked at, or, with an error, could not.
+func (w *part) file(p Path, name string, st *unix.Stat_t, err error) {
+	w.met = w.met || name != ".DS_Store"
+	switch t := st.Mode & unix.S_IFMT; {
+	case err != nil:
+		w.skip(p, Unreadable, err)
+	case t == unix.S_IFLNK:
+		w.skip(p, SymbolicLink, nil)
+	case t != unix.S_IFREG:
+		w.skip(p, NotRegular, nil)
+	case strings.HasPrefix(name, "._"):
+		w.skip(p, AppleDouble, nil)
+	case !mediaExt[ext(Path(name))]:
+		w.skip(p, NotMedia, nil)
+	default:
+		w.candidates = append(w.candidates, candidate{
+			path: p, id: Identity{Size: st.Size, MtimeNS: st.Mtim.Nano(), Inode: st.Ino},
+			node: inode{uint64(st.Dev), st.Ino}, many: st.Nlink > 1,
+		})
 	}
 }
 
 // eachInodeOnce sorts the candidates and moves all but the first path of one
 // file to the skipped.
-func (w *walk) eachInodeOnce() error {
-	slices.Sort(w.candidates)
-	kept := w.candidates[:0]
-	for _, p := range w.candidates {
-		if err := context.Cause(w.ctx); err != nil {
-			return err
+func (w *walk) eachInodeOnce() {
+	slices.SortFunc(w.candidates, func(a, b candidate) int { return strings.Compare(string(a.path), string(b.path)) })
+	first := map[inode]Path{}
+	w.candidates = slices.DeleteFunc(w.candidates, func(c candidate) bool {
+		if !c.many {
+			return false
 		}
-		fi, err := w.root.Lstat(string(p))
-		if err != nil {
-			kept = append(kept, p) // opening it will tell
-			continue
+		of, twice := first[c.node]
+		if twice {
+			w.skipped = append(w.skipped, Skipped{Path: c.path, Reason: SameFile, Of: of})
+		} else {
+			first[c.node] = c.path
 		}
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-			id := inode{uint64(st.Dev), st.Ino}
-			if first, ok := w.inodes[id]; ok {
-				w.skipped = append(w.skipped, Skipped{Path: p, Reason: SameFile, Of: first})
-				continue
-			}
-			w.inodes[id] = p
-		}
-		kept = append(kept, p)
-	}
-	w.candidates = kept
-	return nil
+		return twice
+	})
 }

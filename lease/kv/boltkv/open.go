@@ -11,6 +11,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"macbatch/lease/kv"
 )
 
 var (
@@ -43,6 +45,10 @@ type Options struct {
 	InitialMmap int           // bytes of address space to map; 0 means 8 GiB. Growing past it waits for all readers
 	Reserve     int64         // bytes to keep in PATH.reserve; 0 means none
 	SyncDelay   time.Duration // added to each of a commit's two syncs: what a slower disk would do, for measurements
+
+	// Accept refuses a store by what it holds, before anything is made beside it;
+	// nil accepts all.
+	Accept func(r kv.Reader) error
 
 	step   func(op string) error                   // asked before each step that makes a new store
 	commit func(tx *bbolt.Tx) error                // stands in for the commit
@@ -108,6 +114,11 @@ func (db *DB) openWriter() error {
 	}
 	if err := db.openBolt(); err != nil {
 		return err
+	}
+	if db.opts.Accept != nil {
+		if err := db.View(db.opts.Accept); err != nil {
+			return err
+		}
 	}
 	if db.opts.Reserve > 0 {
 		// Without room for it the store still opens: that is when it is needed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"macbatch/lease"
@@ -29,7 +30,8 @@ type asker struct {
 	need  lease.Need
 
 	try    func(ctx context.Context) error // the smallest request of this kind
-	breaks int                             // in a row
+	breaks atomic.Int32                    // in a row
+	place  uint64                          // among the shards of the server
 }
 
 // asker finds the server of a shard.
@@ -39,7 +41,8 @@ func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*
 		return nil, err
 	}
 	s.by = pipeline.Maker{Engine: server.Engine, Model: p.Model, Digest: m.Digest, Tier: server.Tier}
-	a := &asker{Server: server, shard: s, model: m, need: lease.Need{Model: p.Need()}}
+	a := &asker{Server: server, shard: s, model: m, need: lease.Need{Model: p.Need()}, place: server.lanes.begin()}
+	s.width = server.Parallel
 	s.need = a.need
 	a.try = func(ctx context.Context) error {
 		_, err := a.Generate(ctx, model.GenerateRequest{Model: m.Name, Messages: messages("", "a", nil), MaxTokens: 1})
@@ -58,65 +61,101 @@ func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*
 // ask makes one request. A full server is waited for; one that is away, or lacks
 // the model, gives the shard back; one that breaks down or falls silent is asked
 // whether it is there at all. What is left is an error of this request, which a
-// smaller one may not meet; alone says that there is no smaller one.
-func (a *asker) ask(ctx context.Context, alone bool, request func(ctx context.Context) error) error {
+// smaller one may not meet; alone says that there is no smaller one. A request
+// that is paid is made within what it costs at most.
+func (a *asker) ask(ctx context.Context, alone bool, m most, request func(ctx context.Context) (model.Usage, error)) (pipeline.Usage, error) {
 	began := time.Now()
 	for repeats, full := 0, false; ; {
 		left, err := a.wait(ctx, waitHere)
 		if err != nil {
-			return err
+			return pipeline.Usage{}, err
 		}
 		if full && time.Since(began) > waitHere {
 			left = max(left, deadDelay)
 		}
 		if left > 0 {
-			return &worker.Released{Reason: fmt.Sprintf("runtime %s is full", a.Tier), Delay: left, Withdraw: a.need, For: left}
+			return pipeline.Usage{}, &worker.Released{Reason: fmt.Sprintf("runtime %s is full", a.Tier), Delay: left, Withdraw: a.need, For: left}
 		}
-		if a.Paid {
-			if err := a.shard.task.Sure(ctx); err != nil {
-				return err
-			}
+		used, err := a.once(ctx, m, request)
+		if err == nil {
+			return used, nil
 		}
-		err = request(ctx)
-		if cause := context.Cause(ctx); err != nil && cause != nil {
-			return cause
+		if failure, final := errors.AsType[*worker.Failure](err); final && failure.Final {
+			return used, err
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return used, cause
 		}
 		var told *model.Error
 		errors.As(err, &told)
 		switch {
-		case err == nil || model.Permanent(err):
-			a.answered()
-			a.breaks = 0
-			return err
+		case model.Permanent(err):
+			return used, err
 		case errors.Is(err, model.ErrBusy):
 			a.rest(told.After)
 			full = true
 			continue
 		case errors.Is(err, model.ErrNoModel), errors.Is(err, model.ErrDenied):
-			return &worker.Released{Reason: fmt.Sprintf("runtime %s: %v", a.Tier, err), Withdraw: a.need}
-		case a.Paid && told != nil && told.Unknown():
-			return &worker.Failure{
-				Class: lease.Permanent, Reason: fmt.Sprintf("runtime %s: unknown outcome: %v", a.Tier, err), Final: true,
-			}
+			return used, &worker.Released{Reason: fmt.Sprintf("runtime %s: %v", a.Tier, err), Withdraw: a.need}
 		case errors.Is(err, model.ErrUnavailable), errors.Is(err, model.ErrStalled):
 			if err := a.broken(ctx, err); err != nil {
-				return err
+				return used, err
 			}
 		}
-		if !alone || a.Paid {
-			return err
+		if !alone || a.Paid || told == nil {
+			return used, err
 		}
 		if repeats++; repeats > maxRepeats || errors.Is(err, model.ErrStalled) {
-			return err
+			return used, err
 		}
 	}
 }
+
+// once makes a request in its lane, and keeps the books.
+func (a *asker) once(ctx context.Context, m most, request func(ctx context.Context) (model.Usage, error)) (used pipeline.Usage, err error) {
+	if a.Parallel > 0 {
+		if err := a.lanes.enter(ctx, a.place, a.Parallel); err != nil {
+			return used, err
+		}
+		defer a.lanes.leave()
+	}
+	bound := a.Price.Of(m.in, m.out)
+	if a.Paid {
+		if err := a.open(ctx, bound); err != nil {
+			return used, err
+		}
+	}
+	began := time.Now()
+	u, err := request(ctx)
+	used = pipeline.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Seconds: seconds(time.Since(began))}
+	if a.Paid {
+		used.Cost = a.billed(u, err, bound)
+		a.closed(bound, used.Cost)
+		told, _ := errors.AsType[*model.Error](err)
+		if err != nil && (context.Cause(ctx) != nil || told == nil || told.Unknown()) {
+			return used, lostPaid(a.Tier, err)
+		}
+	}
+	if err == nil || model.Permanent(err) {
+		a.answered()
+		a.breaks.Store(0)
+	}
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	usage := &a.shard.by.Usage
+	at := usage.Seconds // the shard's own time is told beside it
+	usage.Add(used)
+	usage.Seconds = at
+	return used, err
+}
+
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
 // broken decides about a server that broke down or fell silent over a request: nil
 // when it is worth to ask it for something else.
 func (a *asker) broken(ctx context.Context, why error) error {
 	sick := &worker.Failure{Class: lease.Retryable, Reason: fmt.Sprintf("runtime %s: %v", a.Tier, why), Withdraw: a.need}
-	if a.breaks++; a.breaks >= maxBreaks {
+	if a.breaks.Add(1) >= maxBreaks {
 		return sick
 	}
 	select {
@@ -146,11 +185,4 @@ func (a *asker) broken(ctx context.Context, why error) error {
 		return sick
 	}
 	return nil
-}
-
-// used adds up what a shard's requests took.
-func (a *asker) used(u model.Usage) pipeline.Usage {
-	a.shard.by.Usage.InputTokens += u.InputTokens
-	a.shard.by.Usage.OutputTokens += u.OutputTokens
-	return pipeline.Usage(u)
 }

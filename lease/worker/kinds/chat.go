@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"macbatch/lease/item"
-	"macbatch/lease/pipeline"
 	"macbatch/lease/wire"
 	"macbatch/summarize/model"
 )
@@ -33,10 +31,7 @@ func (a *asker) chat(ctx context.Context, it *item.Item) (any, error) {
 	if server, ok := a.Runtime.(model.Passer); ok {
 		return a.pass(ctx, server, it)
 	}
-	if it.URL != pipeline.ChatURL {
-		return nil, &itemError{codeUnsupported, fmt.Errorf("this runtime does not answer %.100q", it.URL)}
-	}
-	q, err := translate(it.Body)
+	q, err := translateLine(it)
 	if err != nil {
 		return nil, &itemError{codeUnsupported, err}
 	}
@@ -44,50 +39,92 @@ func (a *asker) chat(ctx context.Context, it *item.Item) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{
-		"id": "chatcmpl-" + it.ID, "object": "chat.completion", "created": time.Now().Unix(), "model": asks.Model,
-		"choices": []any{map[string]any{
-			"index": 0, "finish_reason": got.Finish, "logprobs": nil,
-			"message": map[string]any{"role": model.Assistant, "content": got.Text},
-		}},
-		"usage": map[string]int{
-			"prompt_tokens": u.InputTokens, "completion_tokens": u.OutputTokens, "total_tokens": u.InputTokens + u.OutputTokens,
-		},
-	}, nil
+	return answerLine(it, asks.Model, &got, u), nil
 }
 
 // pass has a server answer a body that is meant for it.
 func (a *asker) pass(ctx context.Context, server model.Passer, it *item.Item) (any, error) {
+	m, bound := mostOfBody(it.Body)
+	if a.Paid && a.Price.Out > 0 && !bound && a.shard.task.Grant.Capped {
+		return nil, invalid(errors.New("body: without max_tokens there is no bound of what it costs, and the job has a limit"))
+	}
 	var answer []byte
-	err := a.ask(ctx, true, func(ctx context.Context) (err error) {
+	_, err := a.ask(ctx, true, m, func(ctx context.Context) (u model.Usage, err error) {
 		if answer, err = server.Pass(ctx, it.URL, it.Body); err != nil {
-			return err
+			return u, err
 		}
 		var body map[string]json.RawMessage
 		if err := wire.Unmarshal(answer, &body); err != nil {
-			return model.Errorf(model.ErrBadAnswer, "%v", err)
+			return u, model.Errorf(model.ErrBadAnswer, "%v", err)
 		}
 		if text := model.Complaint(body["error"]); text != "" {
-			return model.Errorf(model.ErrUnavailable, "%s", text)
+			return u, model.Errorf(model.ErrUnavailable, "%s", text)
 		}
 		if len(body) == 0 {
-			return model.Errorf(model.ErrBadAnswer, "an empty object")
+			return u, model.Errorf(model.ErrBadAnswer, "an empty object")
 		}
-		return nil
+		u = countedIn(body["usage"])
+		return u, model.CheckWhole(u.InputTokens, textsOf(it.Body)...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	var counted struct {
-		Usage struct {
-			Prompt     int `json:"prompt_tokens"`
-			Completion int `json:"completion_tokens"`
-		} `json:"usage"`
-	}
-	if json.Unmarshal(answer, &counted) == nil {
-		a.used(model.Usage{InputTokens: counted.Usage.Prompt, OutputTokens: counted.Usage.Completion})
-	}
 	return json.RawMessage(answer), nil
+}
+
+// countedIn reads the usage of an answer, in the words of any of the calls.
+func countedIn(raw json.RawMessage) model.Usage {
+	var u struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Input      int `json:"input_tokens"`
+		Output     int `json:"output_tokens"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &u) != nil {
+		return model.Usage{}
+	}
+	return model.Usage{InputTokens: u.Prompt + u.Input, OutputTokens: u.Completion + u.Output}
+}
+
+// textsOf are the texts that a body asks about: its prompt, input, or the contents
+// of its messages.
+func textsOf(body []byte) (all []string) {
+	var b struct {
+		Prompt   json.RawMessage `json:"prompt"`
+		Input    json.RawMessage `json:"input"`
+		Messages []struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if json.Unmarshal(body, &b) != nil {
+		return nil
+	}
+	for _, m := range b.Messages {
+		all = append(all, textsIn(m.Content)...)
+	}
+	return append(append(all, textsIn(b.Prompt)...), textsIn(b.Input)...)
+}
+
+// textsIn are the texts of a content: one, a list of them, or parts with a text or a content.
+func textsIn(raw json.RawMessage) (all []string) {
+	var one string
+	var many []json.RawMessage
+	var part struct {
+		Text    string          `json:"text"`
+		Content json.RawMessage `json:"content"`
+	}
+	switch {
+	case len(raw) == 0:
+	case raw[0] == '"' && json.Unmarshal(raw, &one) == nil:
+		return []string{one}
+	case raw[0] == '[' && json.Unmarshal(raw, &many) == nil:
+		for _, r := range many {
+			all = append(all, textsIn(r)...)
+		}
+	case raw[0] == '{' && json.Unmarshal(raw, &part) == nil:
+		return append([]string{part.Text}, textsIn(part.Content)...)
+	}
+	return all
 }
 
 // chatBody is what is understood of the body of a chat completion. What is not in

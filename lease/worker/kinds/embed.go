@@ -81,7 +81,7 @@ func (a *asker) embedTexts(ctx context.Context, together, dimensions int, texts 
 	for _, t := range texts {
 		v, ok := vectors[t.item]
 		if ok && len(v) != width {
-			a.shard.suspects[t.item] = model.Errorf(model.ErrBadAnswer, "a vector of %d numbers, others have %d", len(v), width)
+			a.shard.suspect(t.item, model.Errorf(model.ErrBadAnswer, "a vector of %d numbers, others have %d", len(v), width))
 		} else if ok {
 			if err := found(t.item, v); err != nil {
 				return err
@@ -97,13 +97,18 @@ func (a *asker) embedArray(ctx context.Context, dimensions int, texts []text, ve
 		input[i] = t.text
 	}
 	var got model.Embeddings
-	err := a.ask(ctx, len(texts) == 1, func(ctx context.Context) (err error) {
+	_, err := a.ask(ctx, len(texts) == 1, mostOfTexts(input), func(ctx context.Context) (model.Usage, error) {
+		var err error
 		got, err = a.Embed(ctx, model.EmbedRequest{Model: a.model.Name, Input: input, Dimensions: dimensions})
-		return err
+		return got.Usage, err
 	})
-	switch {
+	switch bad, is := errors.AsType[*itemError](err); {
+	case is:
+		for _, t := range texts {
+			a.shard.fail(t.item, bad.code, bad.err)
+		}
+		return nil
 	case err == nil:
-		a.used(got.Usage)
 		for i, v := range got.Vectors {
 			vectors[texts[i].item] = v
 		}
@@ -204,14 +209,18 @@ func (a *asker) embeddings(it *item.Item) (*embeddingsBody, []string, error) {
 // embedBody answers a line of many texts.
 func (a *asker) embedBody(ctx context.Context, i int, b *embeddingsBody, texts []string) error {
 	var got model.Embeddings
-	err := a.ask(ctx, true, func(ctx context.Context) (err error) {
+	_, err := a.ask(ctx, true, mostOfTexts(texts), func(ctx context.Context) (model.Usage, error) {
+		var err error
 		got, err = a.Embed(ctx, model.EmbedRequest{Model: a.model.Name, Input: texts, Dimensions: b.Dimensions})
-		return err
+		return got.Usage, err
 	})
+	if bad, is := errors.AsType[*itemError](err); is {
+		a.shard.fail(i, bad.code, bad.err)
+		return nil
+	}
 	if err != nil {
 		return a.shard.answer(i, nil, err)
 	}
-	a.used(got.Usage)
 	return a.shard.value(i, b.answer(got.Vectors, got.Usage))
 }
 

@@ -50,11 +50,18 @@ func (t *Tools) generate(ctx context.Context, s *shard, p *pipeline.GeneratePara
 // generate makes one request of its own.
 func (a *asker) generate(ctx context.Context, q model.GenerateRequest) (got model.Generated, u pipeline.Usage, err error) {
 	q.Model = a.model.Name
-	err = a.ask(ctx, true, func(ctx context.Context) (err error) {
-		got, err = a.Generate(ctx, q)
-		return err
+	imposed := a.Paid && q.MaxTokens == 0
+	if imposed { // what it costs must have a bound
+		q.MaxTokens = answerTokens
+	}
+	u, err = a.ask(ctx, true, mostOf(&q), func(ctx context.Context) (model.Usage, error) {
+		var err error
+		if got, err = a.Generate(ctx, q); err == nil && imposed && got.Finish == model.Length {
+			err = model.Errorf(model.ErrTruncated, "cut after %d tokens; ask for more with max_tokens", answerTokens)
+		}
+		return got.Usage, err
 	})
-	return got, a.used(got.Usage), err
+	return got, u, err
 }
 
 // prompt is what an item asks: the template filled, or its own text.

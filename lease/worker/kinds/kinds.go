@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"time"
 
@@ -38,6 +37,8 @@ type Tools struct {
 type Transcriber struct {
 	Name string
 	Paid bool // costs money: for jobs that name it alone
+	// Minute is its price for a minute of sound, in US dollars.
+	Minute float64
 	transcribe.Transcriber
 }
 
@@ -137,29 +138,6 @@ func (t *Tools) unmounted(name string, err error) error {
 		return &worker.Released{Reason: err.Error(), Delay: time.Second}
 	}
 	return &worker.Released{Reason: fmt.Sprintf("root %q: %v", name, err), Delay: 10 * time.Second, Withdraw: lease.Need{Root: name}}
-}
-
-func (t *Tools) scan(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
-	var p pipeline.ScanPayload
-	if err := payload(task, &p); err != nil {
-		return nil, nil, nil, err
-	}
-	dir, err := t.root(p.Root)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	res, err := inventory.Scan(ctx, dir, inventory.Options{
-		FFprobe: t.FFprobe, Sub: string(p.Sub), Progress: func(n int, _ inventory.Path) { task.Progress(uint64(n)) },
-	})
-	switch {
-	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
-		return nil, nil, nil, t.unmounted(p.Root, err)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
-	case err != nil:
-		return nil, nil, nil, err
-	}
-	return res, nil, nil, nil
 }
 
 // transcodeShare is how much more work the words of a film are than its sound: its

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"macbatch/lease"
 	"macbatch/lease/item"
@@ -31,6 +35,10 @@ const (
 // shard is a list shard under way: its items and what became of them.
 type shard struct {
 	task  worker.Task
+	width int // items asked about at once; 0: one
+	purse purse
+
+	mu    sync.Mutex   // guards what follows but items, need and still
 	items []*item.Item // nil for a line that is no item
 	out   []pipeline.Outcome
 	by    pipeline.Maker
@@ -68,7 +76,7 @@ func list[P any](run func(ctx context.Context, s *shard, p *P) error) executor {
 		if err := run(ctx, s, p); err != nil {
 			return nil, nil, nil, err
 		}
-		s.by.Seconds = float64(time.Since(began).Milliseconds()) / 1000
+		s.by.Seconds = seconds(time.Since(began))
 		if err := s.settle(); err != nil {
 			return nil, nil, nil, err
 		}
@@ -90,6 +98,8 @@ func (s *shard) value(i int, v any) error {
 			return fmt.Errorf("encode the value of item %d: %w", i, err)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.out[i] = pipeline.Outcome{Value: raw}
 	s.good++
 	s.progress()
@@ -102,10 +112,13 @@ func (s *shard) fail(i int, code string, err error) {
 	if len(text) > lease.MaxReason {
 		text = text[:lease.MaxReason]
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.out[i] = pipeline.Outcome{Error: &pipeline.ItemError{Code: code, Message: strings.ToValidUTF8(text, "\uFFFD")}}
 	s.progress()
 }
 
+// progress counts an item. The caller holds s.mu.
 func (s *shard) progress() {
 	s.done++
 	s.task.Progress(s.done)
@@ -122,9 +135,15 @@ func (s *shard) answer(i int, v any, err error) error {
 	case model.Permanent(err):
 		s.fail(i, code, err)
 	default:
-		s.suspects[i] = err
+		s.suspect(i, err)
 	}
 	return nil
+}
+
+func (s *shard) suspect(i int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspects[i] = err
 }
 
 // codeOf is the code for an error that is an item's; "" for one that ends the shard.
@@ -163,25 +182,41 @@ func (s *shard) settle() error {
 	return nil
 }
 
-// each runs f for every item, one after another.
+// each runs f for every item, as many at once as the server takes. After an error
+// that ends the shard no more begins; what costs nothing is broken off.
 func (s *shard) each(ctx context.Context, f func(ctx context.Context, it *item.Item) (value any, err error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group errgroup.Group
+	group.SetLimit(max(s.width, 1))
+	var ended atomic.Bool
 	for i, it := range s.items {
 		if it == nil {
 			continue
 		}
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		v, err := f(ctx, it)
-		if bad, ok := errors.AsType[*itemError](err); ok {
-			s.fail(i, bad.code, bad.err)
-			continue
-		}
-		if err := s.answer(i, v, err); err != nil {
+		group.Go(func() error {
+			if cause := context.Cause(ctx); cause != nil || ended.Load() {
+				return cause
+			}
+			v, err := f(ctx, it)
+			if bad, ok := errors.AsType[*itemError](err); ok {
+				s.fail(i, bad.code, bad.err)
+				return nil
+			}
+			if err = s.answer(i, v, err); err != nil && !ended.Swap(true) && !s.pays() {
+				cancel(err)
+			}
 			return err
-		}
+		})
 	}
-	return nil
+	return group.Wait()
+}
+
+// pays reports whether money is being spent.
+func (s *shard) pays() bool {
+	s.purse.mu.Lock()
+	defer s.purse.mu.Unlock()
+	return s.purse.opened
 }
 
 // itemError is the error of an item that no server was asked about, or whose

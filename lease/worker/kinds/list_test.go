@@ -30,6 +30,8 @@ func work(t *testing.T, tools *Tools, kind lease.Kind, params string, lines ...s
 		Lines:    func(context.Context) ([][]byte, error) { return raw, nil },
 		Progress: func(uint64) {},
 		Sure:     func(context.Context) error { return nil },
+		Intend:   func(context.Context, lease.Cost) error { return nil },
+		Spent:    func(lease.Cost) {},
 	})
 	var res pipeline.ListResult
 	if err != nil {

@@ -21,8 +21,7 @@ func (t *Tools) ocr(ctx context.Context, s *shard, p *pipeline.OCRParams) error 
 	if t.OCR == nil {
 		return lacks
 	}
-	var look func(ctx context.Context, img []byte) (string, error)
-	var used pipeline.Usage
+	var look func(ctx context.Context, img []byte, used *pipeline.Usage) (string, error)
 	if p.Model == "" {
 		s.by.Engine = t.OCR.Version
 	} else {
@@ -34,10 +33,9 @@ func (t *Tools) ocr(ctx context.Context, s *shard, p *pipeline.OCRParams) error 
 		if ask == "" {
 			ask = ocrPrompt
 		}
-		look = func(ctx context.Context, img []byte) (string, error) {
+		look = func(ctx context.Context, img []byte, used *pipeline.Usage) (string, error) {
 			got, u, err := a.generate(ctx, model.GenerateRequest{Messages: messages("", ask, [][]byte{img}), Temperature: &zero})
-			used.InputTokens += u.InputTokens
-			used.OutputTokens += u.OutputTokens
+			used.Add(u)
 			return strings.TrimSpace(got.Text), err
 		}
 	}
@@ -46,8 +44,12 @@ func (t *Tools) ocr(ctx context.Context, s *shard, p *pipeline.OCRParams) error 
 		if err != nil {
 			return nil, invalid(err)
 		}
-		used = pipeline.Usage{}
-		pages, err := t.OCR.Read(ctx, ocr.Request{Document: document, Language: p.Language, Dir: s.task.Dir, Reader: look})
+		used := pipeline.Usage{}
+		q := ocr.Request{Document: document, Language: p.Language, Dir: s.task.Dir}
+		if look != nil {
+			q.Reader = func(ctx context.Context, img []byte) (string, error) { return look(ctx, img, &used) }
+		}
+		pages, err := t.OCR.Read(ctx, q)
 		switch {
 		case errors.Is(err, ocr.ErrDocument):
 			return nil, invalid(err)

@@ -22,12 +22,16 @@ type Server struct {
 	Tier   string
 	Engine string // what it speaks, such as ollama
 	Paid   bool   // costs money: for jobs that name its tier alone
+	Price  Price  // of one that is paid
+	// Parallel is how many requests it is sent at once; 0: one by each shard.
+	Parallel int
 	model.Runtime
 
 	mu     sync.Mutex
 	models []model.Model // as of the last look
 	until  time.Time     // it is left alone until then
 	full   int           // how often in a row it said that it is full
+	lanes  lanes
 }
 
 // lookWithin bounds a look at which models there are.
@@ -115,6 +119,19 @@ func (t *Tools) Look(ctx context.Context) error {
 func (t *Tools) Models(ctx context.Context) []string {
 	_ = t.Look(ctx) // a server that is away keeps what it had: its shards are given back
 	return t.models()
+}
+
+// Loads tells whether a need is a model's that a server keeps in memory after its
+// use, unlike an engine that reads its own for each shard.
+func (t *Tools) Loads(need string) bool {
+	for _, s := range t.Servers {
+		for _, m := range s.known() {
+			if !s.Paid && slices.Contains(pipeline.Offers(m.Name, m.Digest, s.Tier), need) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (t *Tools) models() []string {

@@ -39,8 +39,7 @@ func (t *Tools) summarizeTexts(ctx context.Context, s *shard, p *pipeline.Summar
 			Context: p.Context, Language: p.Language,
 			Ask: func(ctx context.Context, question string) (string, error) {
 				got, u, err := a.generate(ctx, model.GenerateRequest{Messages: messages("", question, nil), Temperature: &zero, Context: p.Context})
-				used.InputTokens += u.InputTokens
-				used.OutputTokens += u.OutputTokens
+				used.Add(u)
 				return got.Text, err
 			},
 		})

@@ -29,11 +29,35 @@ func (t *Tools) transcribe(ctx context.Context, task worker.Task) (any, []string
 	if language == "" {
 		language = "auto"
 	}
+	sure, sent := task.Sure, 0
+	cost := lease.Dollars(engine.Minute * float64(p.DurationMS) / 60_000)
+	if engine.Paid {
+		switch err := task.Intend(ctx, cost); {
+		case errors.Is(err, lease.ErrOverBudget):
+			return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
+		case errors.Is(err, lease.ErrBudgetHeld):
+			return nil, nil, nil, &worker.Released{Reason: err.Error(), Delay: budgetDelay}
+		case err != nil:
+			return nil, nil, nil, err
+		}
+		sure = func(ctx context.Context) error {
+			err := task.Sure(ctx)
+			if err == nil {
+				sent++
+				task.Spent(cost) // from here on it may have been
+			}
+			return err
+		}
+	}
 	res, err := engine.Transcribe(ctx, transcribe.Request{
 		Sound: sound, DurationMS: p.DurationMS, Language: language, Dir: task.Dir,
-		Progress: func(ms int64) { task.Progress(uint64(ms)) }, Sure: task.Sure,
+		Progress: func(ms int64) { task.Progress(uint64(ms)) }, Sure: sure,
 	})
 	if err != nil {
+		_, busy := errors.AsType[*transcribe.BusyError](err)
+		if _, away := errors.AsType[*transcribe.UnavailableError](err); engine.Paid && sent == 1 && (busy || away) {
+			task.Spent(0) // the one request was turned away
+		}
 		return nil, nil, nil, speechError(err, lease.Need{Kind: pipeline.Transcribe, Model: p.Transcriber})
 	}
 	return res, nil, nil, nil
@@ -43,7 +67,7 @@ func (t *Tools) transcribe(ctx context.Context, task worker.Task) (any, []string
 func speechError(err error, need lease.Need) error {
 	if _, is := errors.AsType[*transcribe.UnknownOutcomeError](err); is {
 		// To try again may mean to pay twice: that is for a person to say.
-		return &worker.Failure{Class: lease.Permanent, Reason: err.Error(), Final: true}
+		return &worker.Failure{Class: lease.Unknown, Reason: err.Error(), Final: true}
 	}
 	if _, is := errors.AsType[*transcribe.PermanentError](err); is {
 		return &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
@@ -62,9 +86,9 @@ func speechError(err error, need lease.Need) error {
 const unavailableDelay = 10 * time.Second
 
 // transcriber is the engine of a name; without one the first that costs nothing.
-func (t *Tools) transcriber(name string) (transcribe.Transcriber, error) {
-	for _, tr := range t.Transcribers {
-		if tr.Name == name || name == "" && !tr.Paid {
+func (t *Tools) transcriber(name string) (*Transcriber, error) {
+	for i := range t.Transcribers {
+		if tr := &t.Transcribers[i]; tr.Name == name || name == "" && !tr.Paid {
 			return tr, nil
 		}
 	}

@@ -66,7 +66,10 @@ func (r *Runtime) Embed(ctx context.Context, q model.EmbedRequest) (model.Embedd
 		return model.Embeddings{}, told(http.StatusOK, text)
 	}
 	out := model.Embeddings{Vectors: a.Embeddings, Usage: model.Usage{InputTokens: a.Tokens}}
-	return out, model.CheckVectors(out.Vectors, len(q.Input), q.Dimensions)
+	if err := model.CheckVectors(out.Vectors, len(q.Input), q.Dimensions); err != nil {
+		return out, err
+	}
+	return out, model.CheckWhole(a.Tokens, q.Input...)
 }
 
 // embedEach asks a server that knows only one text at a time. Its vectors are
@@ -146,6 +149,9 @@ func (r *Runtime) Generate(ctx context.Context, q model.GenerateRequest) (model.
 		out, err = stream(in, q)
 		return err
 	}, kind)
+	if err == nil { // servers that are too old to be told not to cut
+		err = model.CheckPrompt(out.Usage.InputTokens, &q)
+	}
 	return out, err
 }
 

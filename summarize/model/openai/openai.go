@@ -86,7 +86,10 @@ func (r *Runtime) Embed(ctx context.Context, q model.EmbedRequest) (model.Embedd
 		}
 		out.Vectors[at] = v
 	}
-	return out, model.CheckVectors(out.Vectors, len(q.Input), q.Dimensions)
+	if err := model.CheckVectors(out.Vectors, len(q.Input), q.Dimensions); err != nil {
+		return out, err
+	}
+	return out, model.CheckWhole(out.Usage.InputTokens, q.Input...)
 }
 
 // Vector reads an embedding: an array of numbers, or little-endian float32 in base64.
@@ -135,7 +138,11 @@ func (r *Runtime) Generate(ctx context.Context, q model.GenerateRequest) (model.
 	if err := r.server.JSON(ctx, "/v1/chat/completions", body, &a, kind); err != nil {
 		return model.Generated{}, err
 	}
-	return a.generated(q)
+	out, err := a.generated(q)
+	if err == nil {
+		err = model.CheckPrompt(out.Usage.InputTokens, &q)
+	}
+	return out, err
 }
 
 // Completion is what is read of a chat completion.
