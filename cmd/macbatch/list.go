@@ -109,8 +109,12 @@ func workersCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS"}, func(w *lease.Worker) []string {
-				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer)}
+			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "STATE", "OFFERS"}, func(w *lease.Worker) []string {
+				seen := "-"
+				if !w.Seen.IsZero() {
+					seen = w.Seen.Local().Format(time.DateTime)
+				}
+				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), seen, workerState(w), describeOffer(w.Offer)}
 			})
 		},
 	}
