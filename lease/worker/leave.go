@@ -109,14 +109,13 @@ func (a *Agent) drain(p lease.Pause) {
 	if p == a.drainedBy {
 		return
 	}
-	before := a.drainedBy
 	a.drainedBy = p
 	if p.IsZero() {
 		a.log.Warn("no longer drained: working again")
 		poke(a.wake)
 		return
 	}
-	a.log.Warn("finishing what runs, and taking no more: "+legible(p.String()), "before", before.String())
+	a.log.Warn("finishing what runs, and taking no more: " + legible(p.String()))
 	a.dismiss(fmt.Errorf("%s", p.String()))
 	poke(a.wake)
 }
