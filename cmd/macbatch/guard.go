@@ -81,27 +81,3 @@ func describeFacts(f *lease.Facts) string {
 	}
 	return strings.TrimSpace(strings.Join(append(parts, f.Tools...), ", "))
 }
-
-// describeRest is why a worker does not do all that it could; "-": it does.
-func describeRest(w *lease.Worker) string {
-	var parts []string
-	if w.Facts.Rests != "" {
-		parts = append(parts, "claims nothing: "+w.Facts.Rests)
-	}
-	for _, n := range w.Withdrawn {
-		switch {
-		case n.All():
-			parts = append(parts, "claims nothing: "+n.Reason)
-		case n.Model != "":
-			parts = append(parts, "model "+n.Model+": "+n.Reason)
-		case n.Root != "":
-			parts = append(parts, "root "+n.Root+": "+n.Reason)
-		default:
-			parts = append(parts, string(n.Kind)+": "+n.Reason)
-		}
-	}
-	if len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, "; ")
-}

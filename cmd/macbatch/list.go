@@ -117,8 +117,12 @@ func workersCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "OFFERS", "MACHINE", "LACKS"}, func(w *lease.Worker) []string {
-				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), w.Seen.Local().Format(time.DateTime), describeOffer(w.Offer), describeFacts(&w.Facts), describeRest(w)}
+			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "STATE", "OFFERS", "MACHINE"}, func(w *lease.Worker) []string {
+				seen := "-"
+				if !w.Seen.IsZero() {
+					seen = w.Seen.Local().Format(time.DateTime)
+				}
+				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), seen, workerState(w), describeOffer(w.Offer), describeFacts(&w.Facts)}
 			})
 		},
 	}

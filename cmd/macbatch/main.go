@@ -12,12 +12,37 @@ import (
 )
 
 func main() {
-	// The first signal asks to leave gracefully; a later one kills, as ever. Some
-	// senders signal the process and its group at once: that is one.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
-	os.Exit(run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
+	leave, leaving := context.WithCancel(context.Background())
+	now, hurry := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go heed(signals, leaving, hurry)
+	os.Exit(run(context.WithValue(leave, hurryKey{}, now), os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
+
+// oneSignal is how long a signal is one with the next: some senders signal the
+// process and its group at once.
+const oneSignal = 250 * time.Millisecond
+
+// heed waits for signals: the first asks to leave gracefully, the second to stop at
+// once, a third kills, as ever.
+func heed(signals chan os.Signal, leaving, hurry func()) {
+	var last time.Time
+	for _, do := range []func(){leaving, hurry} {
+		for range signals {
+			if time.Since(last) >= oneSignal {
+				break
+			}
+		}
+		last = time.Now()
+		do()
+	}
+	time.AfterFunc(oneSignal, func() { signal.Stop(signals) })
+}
+
+// hurryKey finds, in a command's context, the one that ends when everything is to
+// stop at once.
+type hurryKey struct{}
 
 // run is the whole command: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {

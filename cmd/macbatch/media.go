@@ -43,7 +43,7 @@ func workerFlags() []cli.Flag {
 		speechFlag(),
 		&cli.StringFlag{Name: "whisper-model", Usage: "model `FILE` of whisper-cli", EnvVars: []string{"MACBATCH_WHISPER_MODEL"}, TakesFile: true},
 		&cli.IntFlag{Name: "min-free", Usage: "take no work while fewer `MIB` are free on the disk of --data", Value: 512},
-		&cli.DurationFlag{Name: "grace", Usage: "running work may go on for `TIME`, such as 5m, after the first interrupt", Value: 0},
+		&cli.DurationFlag{Name: "grace", Usage: "running work may go on for `TIME`, such as 5m, after the first interrupt; the second ends it", Value: time.Minute},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log what happens to standard error"},
 	}
 }

@@ -238,7 +238,10 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 	var group errgroup.Group
 	group.Go(func() error {
 		defer stop()
-		return agent.Run(ctx)
+		if err := c.attend(x, ctx, agent); !errors.Is(err, worker.ErrKilled) {
+			return err
+		}
+		return nil
 	})
 	job, report, err := c.watch(ctx, x, ctl, agent, id, to)
 	stop()

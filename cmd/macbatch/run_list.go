@@ -88,7 +88,10 @@ func (c *command) work(x *cli.Context, ctl lease.Control, w *workerFolder, tools
 	var group errgroup.Group
 	group.Go(func() error {
 		defer stop()
-		return agent.Run(ctx)
+		if err := c.attend(x, ctx, agent); !errors.Is(err, worker.ErrKilled) {
+			return err
+		}
+		return nil
 	})
 	job, err := c.await(ctx, x, ctl, agent, id)
 	stop()

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -80,7 +81,45 @@ func (c *command) serve(x *cli.Context) (err error) {
 		return err
 	}
 	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(c.asked.url), printable(describeOffer(tools.Offer())))
-	return agent.Run(x.Context)
+	err = c.attend(x, x.Context, agent)
+	if left, lerr := w.spool.List(); lerr == nil && len(left) > 0 {
+		fmt.Fprintf(c.stderr, "%s stay in the spool: the next serve delivers them, or macbatch gather\n", plural(uint64(len(left)), "report"))
+	}
+	return err
+}
+
+// attend runs a worker until ctx ends. At the first signal it tells what is going
+// on, at the second it ends the worker at once.
+func (c *command) attend(x *cli.Context, ctx context.Context, agent *worker.Agent) error {
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-x.Context.Done():
+		case <-ended:
+			return
+		}
+		if cause := context.Cause(x.Context); !errors.Is(cause, context.Canceled) { // not asked to: something broke
+			agent.Kill()
+			return
+		}
+		if n := len(agent.Running()); n > 0 && x.Duration("grace") > 0 {
+			fmt.Fprintf(c.stderr, "finishing what runs, %s, within %v; interrupt again to stop at once\n", plural(uint64(n), "shard"), x.Duration("grace"))
+		}
+		hurry, _ := x.Context.Value(hurryKey{}).(context.Context)
+		if hurry == nil {
+			return
+		}
+		select {
+		case <-hurry.Done():
+			agent.Kill()
+		case <-ended:
+		}
+	})
+	err := agent.Run(ctx)
+	close(ended)
+	watching.Wait()
+	return err
 }
 
 func describeOffer(o lease.Offer) string {

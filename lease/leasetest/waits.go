@@ -39,7 +39,7 @@ func testWaits(t *testing.T, ctl lease.Control, f *Fixture) {
 	g := w.Claim(1)[0]
 	want("")
 	w.Exchange(lease.Exchange{Releases: []lease.Give{{Shard: g.Shard, Fence: g.Fence, Reason: "away", Delay: time.Minute}}})
-	want("rests after a failure or release, the first for 1m0s more")
+	want("rests after a failure or release, the first for 1m0s more: away")
 	f.Clock.Advance(time.Minute)
 	wantVerdict(t, "result", w.Report(Done(w.Claim(1)[0], "x")), lease.Accepted)
 	want("")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"macbatch/lease"
@@ -94,7 +95,7 @@ func withdrawn(w *lease.Withdrawal) string {
 	case w.Kind != "":
 		return fmt.Sprintf("it does no %s: %s", w.Kind, w.Reason)
 	case w.Root != "":
-		return fmt.Sprintf("its root %q is away: %s", w.Root, w.Reason)
+		return fmt.Sprintf("its root %q is away: %s", w.Root, strings.TrimPrefix(w.Reason, fmt.Sprintf("root %q: ", w.Root)))
 	case w.Model != "":
 		return fmt.Sprintf("its model %q is away: %s", w.Model, w.Reason)
 	}

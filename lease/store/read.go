@@ -75,14 +75,33 @@ func (c *control) Job(_ context.Context, id lease.JobID) (out lease.Job, err err
 	if err != nil || out.State.Terminal() {
 		return out, err
 	}
+	rests := c.standing(&out)
+	if rests.IsZero() {
+		return out, nil
+	}
+	err = c.view(func(r kv.Reader) error { // why it does
+		_, row, err := rows(r, rests)
+		if err == nil && row.Reason != "" {
+			out.Waits += ": " + row.Reason
+		}
+		return err
+	})
+	if isNotFound(err) { // pruned meanwhile
+		err = nil
+	}
+	return out, err
+}
+
+// standing adds to a job what only memory knows of it, and names a shard that rests.
+func (c *control) standing(out *lease.Job) (rests lease.ShardID) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if j := c.s.index.jobs[id]; j != nil {
+	if j := c.s.index.jobs[out.ID]; j != nil {
 		out.Work.Running = j.running
 	}
-	out.Parked = c.s.index.parked(id, c.s.now())
-	out.Waits = c.s.waits(&out, c.s.now())
-	return out, nil
+	out.Parked = c.s.index.parked(out.ID, c.s.now())
+	out.Waits, rests = c.s.waits(out, c.s.now())
+	return rests
 }
 
 // Jobs implements lease.Control.

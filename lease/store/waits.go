@@ -8,39 +8,39 @@ import (
 )
 
 // waits says in one sentence why nothing of a job is being worked on; "" when
-// something is, or nothing is left. s.mu is held.
-func (s *Store) waits(j *lease.Job, now time.Time) string {
+// something is, or nothing is left. When it says that shards rest, one of them is
+// named too. s.mu is held.
+func (s *Store) waits(j *lease.Job, now time.Time) (why string, rests lease.ShardID) {
 	x := s.index
 	switch {
 	case j.State.Terminal() || j.Shards.Leased > j.Parked:
-		return ""
+		return "", rests
 	case x.marks[j.ID] == markPaused:
-		return "it is paused"
+		return "it is paused", rests
 	case x.stops.all:
-		return "everything is paused"
+		return "everything is paused", rests
 	case x.partial[j.ID]:
-		return "its input is still being cut into shards"
+		return "its input is still being cut into shards", rests
 	}
 	open := x.jobs[j.ID]
 	if open == nil {
-		return ""
+		return "", rests
 	}
-	why := ""
 	for _, l := range open.lines {
 		if l.slots.Len() == 0 {
 			continue
 		}
 		if why = s.unmet(l, now); why == "" {
-			return "its turn has not come, or its workers are busy"
+			return "its turn has not come, or its workers are busy", rests
 		}
 	}
 	if why == "" {
-		why = x.rest(j.ID, now)
+		why, rests = x.rest(j.ID, now)
 	}
 	if why == "" && j.Parked > 0 {
 		why = fmt.Sprintf("%d of its shards sent a paid request whose outcome is unknown: they wait for their worker, or for retry --resend", j.Parked)
 	}
-	return why
+	return why, rests
 }
 
 // unmet says what keeps the shards of a line from being granted; "" when nothing does.
@@ -87,15 +87,15 @@ func (s *Store) unmet(l *line, now time.Time) string {
 }
 
 // rest says how long what is ready of a job still rests, or what else it waits for.
-func (x *index) rest(id lease.JobID, now time.Time) string {
+func (x *index) rest(id lease.JobID, now time.Time) (why string, first lease.ShardID) {
 	var soonest time.Time
 	for _, d := range x.rests {
 		if _, rests := x.resting[d.id]; rests && d.id.Job == id && (soonest.IsZero() || d.at.Before(soonest)) {
-			soonest = d.at
+			soonest, first = d.at, d.id
 		}
 	}
 	if !soonest.IsZero() {
-		return fmt.Sprintf("what is ready rests after a failure or release, the first for %v more", max(soonest.Sub(now), 0).Round(time.Second))
+		return fmt.Sprintf("what is ready rests after a failure or release, the first for %v more", max(soonest.Sub(now), 0).Round(time.Second)), first
 	}
 	alone := false
 	x.suspects.Ascend(func(t ticket) bool {
@@ -104,11 +104,11 @@ func (x *index) rest(id lease.JobID, now time.Time) string {
 	})
 	for t := range x.aside {
 		if t.Job == id {
-			return "the same work is being done for another item or job"
+			return "the same work is being done for another item or job", first
 		}
 	}
 	if alone {
-		return "a shard whose workers went silent waits for one that holds nothing else"
+		return "a shard whose workers went silent waits for one that holds nothing else", first
 	}
-	return ""
+	return "", first
 }

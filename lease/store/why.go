@@ -32,7 +32,9 @@ func (c *control) Why(_ context.Context, of lease.ShardID) (out lease.Why, err e
 	}
 	if of.Seq == 0 {
 		s.mu.Lock()
-		next, waits := s.index.next(of.Job), s.waits(&q.job.Job, s.now())
+		q.job.Parked = s.index.parked(of.Job, s.now())
+		next := s.index.next(of.Job)
+		waits, _ := s.waits(&q.job.Job, s.now())
 		s.mu.Unlock()
 		if next == 0 {
 			out.Text = ofJob(&q.job.Job, waits)
@@ -100,6 +102,11 @@ func (x *index) next(id lease.JobID) uint32 {
 		}
 	}
 	if best == nil {
+		for _, t := range x.aside {
+			take(t)
+		}
+	}
+	if best == nil {
 		x.suspects.Ascend(func(t ticket) bool { take(t); return true })
 	}
 	if best == nil {
@@ -156,6 +163,8 @@ func (s *Store) whyItself(q *asked, now time.Time) string {
 		switch {
 		case l == nil:
 			return "it is leased"
+		case l.spends && !now.Before(l.deadline):
+			return fmt.Sprintf("its worker %s went silent after a paid request whose outcome is unknown: it waits for that worker, or for retry --resend", l.holder.Worker)
 		case l.lapsed || !now.Before(l.deadline):
 			return fmt.Sprintf("its worker %s went silent %v ago: the next that claims it takes it over", l.holder.Worker, now.Sub(l.deadline).Round(time.Second))
 		case sh.Work > 0 && l.ran:
@@ -179,6 +188,9 @@ func (s *Store) whyItself(q *asked, now time.Time) string {
 		return fmt.Sprintf("the project %q is closed", sh.Project)
 	}
 	text := "it is ready"
+	if _, aside := x.aside[sh.ID]; aside {
+		text = "the same work is being done for another item or job"
+	}
 	if _, rests := x.resting[sh.ID]; rests {
 		text = "it rests"
 		if i := slices.IndexFunc(x.rests, func(d due) bool { return d.id == sh.ID && d.at.After(now) }); i >= 0 {
@@ -221,6 +233,10 @@ func (s *Store) whyThere(actor *lease.Actor, q *asked, now time.Time) (list []le
 			text = fmt.Sprintf("worker %s has it", held.holder.Worker)
 		case rests:
 			text = "it could, but the shard rests"
+		case x.aside[sh.ID].line != nil:
+			text = "it could, but the same work is under way"
+		case held != nil && held.spends:
+			text = "it could, but a paid request may be under way"
 		case x.stops.paused(sh.Need.Kind) || t.line.hidden:
 			text = "it could, but nothing of it is granted"
 		case sh.Suspect() && len(w.leases) > 0:

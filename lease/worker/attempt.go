@@ -20,9 +20,6 @@ import (
 	"macbatch/lease"
 )
 
-// errShutdown is the cause of an executor's ended context when the worker stops.
-var errShutdown = errors.New("shutting down")
-
 // restRelease is how long a shard rests that an executor gave back without
 // saying what should change: it would be granted again at once, for ever.
 const restRelease = 30 * time.Second
@@ -41,6 +38,8 @@ type task struct {
 	ctx    context.Context // of the executor; its cause tells why it ended
 	cancel context.CancelCauseFunc
 	work   atomic.Uint64
+	signs  atomic.Uint64 // of progress
+	waits  atomic.Int32  // calls that wait for the control plane
 	spent  atomic.Uint64 // lease.Cost
 
 	spoolFailed bool // a report could not be kept, for a reason that stays
@@ -53,6 +52,9 @@ type task struct {
 	slot  bool      // it has one
 	loads bool      // its model counts as in use
 	held  time.Time // wall clock when what last granted or renewed the lease was sent
+
+	counted uint64        // signs, when they were looked at last
+	moved   time.Duration // when there was a new one, on the monotonic clock
 }
 
 func (t *task) key() key { return key{t.grant.Shard, t.grant.Fence} }
@@ -68,6 +70,9 @@ func (a *Agent) attempt(t *task) {
 	defer t.cancel(nil)
 	out, err := a.execute(t)
 	a.mu.Lock()
+	if t.phase == lease.Running {
+		t.phase = lease.Spooled // or about to be
+	}
 	a.unuse(t)
 	a.mu.Unlock()
 	if err == nil && t.ctx.Err() == nil {
@@ -91,6 +96,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 	}
 	a.mu.Lock()
 	t.phase, t.began = lease.Running, a.mono()
+	t.moved = t.began
 	a.use(t)
 	a.mu.Unlock()
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
@@ -105,13 +111,28 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 	return a.cfg.Executors[t.grant.Kind].Execute(t.ctx, Task{
 		Grant:    t.grant,
 		Dir:      t.dir,
-		Progress: t.work.Store,
-		Blob:     func(ctx context.Context, d lease.Digest) (string, error) { return a.fetch(ctx, t, d) },
-		Lines:    func(ctx context.Context) ([][]byte, error) { return a.lines(ctx, t) },
-		Need:     func(ctx context.Context, i int) ([]byte, error) { return a.need(ctx, t, i) },
-		Sure:     func(ctx context.Context) error { return a.sure(ctx, t) },
-		Intend:   func(ctx context.Context, reserve lease.Cost) error { return a.intend(ctx, t, reserve) },
-		Spent:    func(c lease.Cost) { t.spent.Store(uint64(c)) },
+		Progress: t.progress,
+		Blob: func(ctx context.Context, d lease.Digest) (string, error) {
+			defer t.waiting()()
+			return a.fetch(ctx, t, d)
+		},
+		Lines: func(ctx context.Context) ([][]byte, error) {
+			defer t.waiting()()
+			return a.lines(ctx, t)
+		},
+		Need: func(ctx context.Context, i int) ([]byte, error) {
+			defer t.waiting()()
+			return a.need(ctx, t, i)
+		},
+		Sure: func(ctx context.Context) error {
+			defer t.waiting()()
+			return a.sure(ctx, t)
+		},
+		Intend: func(ctx context.Context, reserve lease.Cost) error {
+			defer t.waiting()()
+			return a.intend(ctx, t, reserve)
+		},
+		Spent: func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }
 
@@ -124,6 +145,8 @@ func (a *Agent) conclude(t *task, out Output, err error) {
 	switch {
 	case errors.Is(cause, ErrLeaseLost):
 		a.log.Info("dropped: lease lost", t.attrs())
+	case errors.Is(cause, errStalled) && err != nil && !final:
+		a.fail(t, lease.Retryable, cause.Error())
 	case cause != nil && err != nil && !final:
 		a.give(t, cause.Error(), 0)
 	case err == nil:

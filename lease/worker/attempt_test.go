@@ -257,7 +257,7 @@ func TestStopAndKill(t *testing.T) {
 				began = time.Now()
 				r.a.Kill()
 			}
-			if err := <-r.err; err != nil || time.Since(began) > time.Second {
+			if err := <-r.err; errors.Is(err, ErrKilled) != (grace > 0) || err != nil && grace == 0 || time.Since(began) > time.Second {
 				t.Errorf("Run = %v after %v", err, time.Since(began))
 			}
 			if s := r.state(id); s.State != lease.Ready {

@@ -75,7 +75,7 @@ func (a *Agent) pace() time.Duration {
 func (a *Agent) beat(ctx context.Context) error {
 	a.mu.Lock()
 	jumps := a.jumps
-	b := lease.Beat{Hello: a.hello(), Facts: a.facts()}
+	b := lease.Beat{Hello: a.hello(), Withdrawn: a.lacks(), Facts: a.facts()}
 	sent := make([]*task, 0, len(a.tasks))
 	listed := map[key]bool{}
 	for _, t := range a.tasks {
@@ -86,7 +86,7 @@ func (a *Agent) beat(ctx context.Context) error {
 	slices.SortFunc(sent, func(x, y *task) int { return x.grant.Shard.Compare(y.grant.Shard) })
 	for _, t := range sent {
 		listed[t.key()] = true
-		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: t.grant.Shard, Fence: t.grant.Fence, Phase: t.phase, Work: t.work.Load()})
+		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: t.grant.Shard, Fence: t.grant.Fence, Phase: t.phase, Work: t.work.Load(), Signs: t.signs.Load()})
 	}
 	for _, g := range a.gives { // until it is given back it is ours: it must not lapse
 		if k := (key{g.Shard, g.Fence}); !listed[k] {
@@ -118,7 +118,7 @@ func (a *Agent) beat(ctx context.Context) error {
 	defer a.mu.Unlock()
 	for _, t := range sent { // one granted meanwhile was not asked about
 		foreign := t.store.Foreign(ans.Mark.Store)
-		if foreign && t.phase == lease.Running { // it knows nothing of it: the work goes on, for the store that granted it
+		if foreign && t.phase != lease.Waiting { // it knows nothing of it: the work goes on, for the store that granted it
 			a.log.Warn("another store answers: the lease is kept", t.attrs(), "granted", t.store, "answered", ans.Mark.Store)
 			continue
 		}
@@ -129,6 +129,7 @@ func (a *Agent) beat(ctx context.Context) error {
 			t.held = at
 		}
 	}
+	a.drain(ans.Drain)
 	a.asked(ans.Back)
 	if a.doubt && a.jumps == jumps {
 		a.doubt = false
@@ -171,6 +172,7 @@ func (a *Agent) notice() {
 		a.jumps++
 		a.doubt = true
 	}
+	a.spot(mono, jumped)
 	a.mu.Unlock()
 	if jumped {
 		a.log.Warn("the machine slept or its clock was set: asking whether leases hold", "wall", byWall, "monotonic", byMono)

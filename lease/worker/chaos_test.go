@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -78,7 +79,7 @@ func TestChaos(t *testing.T) {
 				case 2:
 					restarts++
 					r.a.Kill()
-					if err := <-r.err; err != nil {
+					if err := <-r.err; !errors.Is(err, ErrKilled) {
 						t.Fatalf("seed %d: Run = %v", seed, err)
 					}
 					r.tidy()

@@ -162,6 +162,19 @@ func (c *courier) clear() bool {
 	return c.scanned
 }
 
+// burden is what is left to be sent: reports, and blobs ahead of them.
+func (c *courier) burden() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, l := range c.letters {
+		if n++; l.pending {
+			n++
+		}
+	}
+	return 1000*n - min(len(c.up), 999)
+}
+
 // apart reports whether reports go one by one, to find the one that was refused.
 func (c *courier) apart() bool {
 	c.mu.Lock()

@@ -49,9 +49,8 @@ func (a *Agent) roomy() bool {
 			why = fmt.Sprintf("%d bytes free at %q, fewer than %d", free, dir, a.cfg.MinFree)
 		}
 	}
-	if (why != "") != a.cramped {
-		a.cramped = why != ""
-		if a.cramped {
+	if a.hinder("disk", why, diskCheck) {
+		if why != "" {
 			a.log.Warn("claiming nothing: "+why, "free_min", a.cfg.MinFree)
 		} else {
 			a.log.Info("disk space again: claiming")

@@ -52,6 +52,25 @@
 // with its monotonic one: when they part by more than five seconds the machine
 // slept, and nothing is started, claimed or sent before a heartbeat was answered.
 //
+// # Withdrawn, drained, stalled
+//
+// What a worker turns out to lack (a root that is away, a model, a server that asks
+// to wait) it does not offer until a look, every minute, finds it again; while the
+// disk is too full it claims nothing. Heartbeats tell it, with the reason. Their
+// answers tell whether the worker is drained: then it gives back what did not
+// begin, finishes what runs, and claims nothing until it is drained no more.
+//
+// A shard that runs without a sign of progress (its work moves on, bytes arrive) for
+// lease.StallLimit is ended and reported as failed. The time that the machine
+// slept, and waits for the control plane, do not count.
+//
+// # The end
+//
+// When Run's context ends the worker claims nothing, gives back what did not begin,
+// and keeps the leases of what runs for the grace; then it ends it and gives it
+// back. The spool is delivered within the grace for as long as that gets on, and
+// for a moment in any case; what stays is the next run's. Kill ends all at once.
+//
 // # Marks
 //
 // Each answer tells how far the store has come; the Agent shows the highest of it

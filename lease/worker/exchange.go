@@ -128,7 +128,7 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 	t.send = t.send || len(t.x.Releases) > 0 || more && !a.draining
 
 	free, extra, per := 0, 0, map[lease.Kind]int(nil)
-	if *ready && roomy && !a.draining && a.rests == "" {
+	if *ready && roomy && !a.draining && a.drainedBy.IsZero() && a.rests == "" {
 		free, extra, per = a.free()
 	}
 	t.x.Paces = a.known(t.x.Offer)

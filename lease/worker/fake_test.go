@@ -38,7 +38,8 @@ type fake struct {
 	cut     func()                                      // when a waiting exchange is cut, before its last look for work
 	verdict func(lease.Report) *lease.Judgement         // instead of the honest one
 
-	deaf time.Duration // heartbeats take so long; below 0 they fail
+	drain lease.Pause   // told with each answer to a heartbeat
+	deaf  time.Duration // heartbeats take so long; below 0 they fail
 
 	calls  []string // "exchange", "heartbeat", "put", "blob"
 	xs     []lease.Exchange
@@ -310,7 +311,7 @@ func (f *fake) Heartbeat(_ context.Context, b lease.Beat) (lease.Beaten, error) 
 		time.Sleep(d) //nolint:forbidigo // in a bubble
 		f.mu.Lock()
 	}
-	ans := lease.Beaten{Mark: f.mark}
+	ans := lease.Beaten{Mark: f.mark, Drain: f.drain}
 	for _, l := range b.Leases {
 		if s := f.shards[l.Shard]; s != nil && s.State == lease.Leased && s.Fence == l.Fence {
 			s.Deadline = time.Now().Add(f.term)

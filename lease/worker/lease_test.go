@@ -48,7 +48,7 @@ func TestHeartbeatCadence(t *testing.T) {
 					if want := began.Add(time.Duration(i+1) * c.every); b.at.Sub(want).Abs() > 50*time.Millisecond {
 						t.Errorf("term %v: heartbeat %d at %v, want %v", c.term, i, b.at.Sub(began), want.Sub(began))
 					}
-					want := []lease.LeaseBeat{{Shard: id, Fence: 1, Phase: lease.Running, Work: 42}}
+					want := []lease.LeaseBeat{{Shard: id, Fence: 1, Phase: lease.Running, Work: 42, Signs: 1}}
 					if !slices.Equal(b.Leases, want) {
 						t.Errorf("heartbeat lists %v, want %v", b.Leases, want)
 					}

@@ -15,9 +15,10 @@ const (
 
 // withdrawal is something this worker was found to lack.
 type withdrawal struct {
-	need  lease.Need // as the executor named it
-	since time.Duration
-	term  time.Duration // after which it is offered again; 0: when a re-check finds it
+	need   lease.Need // as the executor named it
+	since  time.Duration
+	reason string
+	term   time.Duration // after which it is offered again; 0: when a re-check finds it
 }
 
 // over reports whether the term of a withdrawal that has one has passed.
@@ -41,9 +42,10 @@ func (a *Agent) withdraw(n lease.Need, term time.Duration, reason string) {
 	}
 	a.mu.Lock()
 	if w, gone := a.withdrawn[part(n)]; term == 0 || !gone || w.term > 0 {
-		a.withdrawn[part(n)] = withdrawal{n, a.mono(), term}
+		a.withdrawn[part(n)] = withdrawal{n, a.mono(), reason, term}
 	}
 	a.mu.Unlock()
+	poke(a.beatNow)
 	a.log.Warn("no longer offered", "kind", n.Kind, "root", n.Root, "model", n.Model, "reason", legible(reason))
 }
 
@@ -79,6 +81,9 @@ func (a *Agent) recheck(ctx context.Context) {
 	tick := time.NewTicker(recheckEvery)
 	defer tick.Stop()
 	for {
+		a.mu.Lock()
+		a.looks = a.mono() + recheckEvery
+		a.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
@@ -105,6 +110,7 @@ func (a *Agent) recheck(ctx context.Context) {
 			a.mu.Lock()
 			delete(a.withdrawn, part(w.need))
 			a.mu.Unlock()
+			poke(a.beatNow)
 			a.log.Info("offered again", "kind", w.need.Kind, "root", w.need.Root, "model", w.need.Model)
 			poke(a.wake)
 		}

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	farewell  = 5 * time.Second  // to deliver and give back, once nothing runs any more
 	lowPause  = time.Second / 2  // bound of the first pause after an error
 	highPause = 15 * time.Second // bound of all pauses
 )
@@ -51,7 +50,7 @@ type Config struct {
 	Offer lease.Offer // no kinds: all that have an executor
 	Job   lease.JobID // claim from this job only; zero: from any
 
-	Grace   time.Duration // for running shards to finish in when Run's context ends; 0: none
+	Grace   time.Duration // for running shards to finish in, and for the spool to be delivered, when Run's context ends; 0: none
 	MinFree uint64        // claim nothing while fewer bytes are free at Dir or one of Disks
 	Disks   []string      // further folders to look at, such as the spool's
 
@@ -74,8 +73,12 @@ type Config struct {
 	// Offer. It is asked every minute.
 	Models func(ctx context.Context) []string
 
+	// Stall is how long a shard may run without a sign of progress; nil: lease.StallLimit.
+	Stall func(g lease.Grant) time.Duration
+
 	Log  *slog.Logger                     // nil: none
 	Now  func() time.Time                 // wall clock; nil: time.Now
+	Mono func() time.Duration             // the clock that stands still while the machine sleeps; nil: the system's
 	Rand func() float64                   // in [0, 1), for pauses; nil: math/rand
 	Free func(dir string) (uint64, error) // free bytes; nil: the file system's answer
 }
@@ -86,7 +89,6 @@ type Agent struct {
 	log  *slog.Logger
 	mail *courier
 	seen *marks
-	born time.Time
 
 	wake    chan struct{} // something to tell or to claim for
 	beatNow chan struct{} // a heartbeat is wanted
@@ -95,8 +97,6 @@ type Agent struct {
 	kill    sync.Once
 	running sync.WaitGroup // attempts
 	end     context.CancelCauseFunc
-
-	cramped bool // of the exchange loop: too little disk space
 
 	mu        sync.Mutex
 	tasks     map[key]*task
@@ -107,13 +107,16 @@ type Agent struct {
 	used      time.Duration // when the last one ended, on the monotonic clock
 	gives     []lease.Give  // to be sent
 	withdrawn map[lease.Need]withdrawal
-	draining  bool
-	rests     string        // of the guards: why to claim nothing
-	awake     bool          // as Config.Awake was told
-	restUntil time.Duration // no claims before, on the monotonic clock
-	beaten    chan struct{} // closed at the next answered heartbeat, and when the end begins
-	jumps     int           // of the clocks against each other
-	doubt     bool          // a jump, and no heartbeat sent since was answered
+	looks     time.Duration        // when what was withdrawn is looked at next, on the monotonic clock
+	hindered  map[string]hindrance // why nothing is claimed, by what there is too little of
+	drainedBy lease.Pause          // as the control plane said last
+	draining  bool                 // it leaves
+	restUntil time.Duration        // no claims before, on the monotonic clock
+	beaten    chan struct{}        // closed at the next answered heartbeat, and when the end begins
+	jumps     int                  // of the clocks against each other
+	doubt     bool                 // a jump, and no heartbeat sent since was answered
+	rests     string               // of the guards: why to claim nothing
+	awake     bool                 // as Config.Awake was told
 	seenWall  time.Time
 	seenMono  time.Duration
 }
@@ -158,11 +161,17 @@ func New(c Config) (*Agent, error) {
 	if c.Free == nil {
 		c.Free = freeSpace
 	}
+	if c.Stall == nil {
+		c.Stall = func(g lease.Grant) time.Duration { return lease.StallLimit(g.Work) }
+	}
+	if born := time.Now(); c.Mono == nil {
+		c.Mono = func() time.Duration { return time.Since(born) }
+	}
 	a := &Agent{
-		cfg: c, log: c.Log, born: time.Now(),
+		cfg: c, log: c.Log,
 		wake: make(chan struct{}, 1), beatNow: make(chan struct{}, 1), granted: make(chan struct{}, 1),
 		killed: make(chan struct{}), beaten: make(chan struct{}),
-		tasks: map[key]*task{}, paces: map[work]*sample{}, withdrawn: map[lease.Need]withdrawal{},
+		tasks: map[key]*task{}, paces: map[work]*sample{}, withdrawn: map[lease.Need]withdrawal{}, hindered: map[string]hindrance{},
 	}
 	a.mail = newCourier(c.Control, c.Spool, c.Log, a.mono)
 	var err error
@@ -177,8 +186,8 @@ func New(c Config) (*Agent, error) {
 // delivers, gives back the rest, and returns nil. It does not return because the
 // control plane is away. It may be called once.
 //
-// Errors: lease.ErrTwin, lease.ErrUnauthorized, lease.ErrForbidden, or that of
-// preparing the folders.
+// Errors: ErrKilled, lease.ErrTwin, lease.ErrUnauthorized, lease.ErrForbidden, or
+// that of preparing the folders.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := clean(a.cfg.Dir); err != nil {
 		return err
@@ -201,7 +210,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	for _, loop := range []func(context.Context){a.guard, a.heart, a.watch, a.upload, a.recheck, a.listen} {
 		loops.Go(func() { loop(life) })
 	}
-	loops.Go(func() { a.drain(ctx, life) })
+	loops.Go(func() { a.leave(ctx, life) })
 	err := a.exchanges(life)
 	end(err)
 	loops.Wait()
@@ -209,55 +218,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	if cause := context.Cause(life); fatal(cause) {
 		return fmt.Errorf("worker %q: %w", a.cfg.ID, cause)
 	}
-	return nil
-}
-
-// Kill makes Run end at once: its grace is over.
-func (a *Agent) Kill() { a.kill.Do(func() { close(a.killed) }) }
-
-// drain waits for the end to be asked for and carries it out.
-func (a *Agent) drain(ctx, life context.Context) {
 	select {
-	case <-ctx.Done():
 	case <-a.killed:
-	case <-life.Done():
-	}
-	a.mu.Lock()
-	a.draining = true // from here on no attempt begins
-	for _, t := range a.tasks {
-		if t.phase == lease.Waiting {
-			t.cancel(errShutdown)
-		}
-	}
-	a.answered()
-	a.mu.Unlock()
-	poke(a.wake)
-
-	ended := make(chan struct{})
-	go func() {
-		a.running.Wait()
-		close(ended)
-	}()
-	if a.cfg.Grace > 0 && life.Err() == nil {
-		a.log.Info("draining", "grace", a.cfg.Grace)
-		select {
-		case <-ended:
-		case <-time.After(a.cfg.Grace):
-		case <-a.killed:
-		case <-life.Done():
-		}
-	}
-	a.mu.Lock()
-	for _, t := range a.tasks {
-		t.cancel(errShutdown)
-	}
-	a.mu.Unlock()
-	<-ended
-	select {
-	case <-life.Done():
-	case <-time.After(farewell):
-		a.log.Warn("ending with reports or releases not delivered")
-		a.end(errShutdown)
+		return fmt.Errorf("worker %q: %w", a.cfg.ID, ErrKilled)
+	default:
+		return nil
 	}
 }
 
@@ -295,7 +260,7 @@ func (a *Agent) hello() lease.Hello {
 func (a *Agent) wall() time.Time { return a.cfg.Now().Round(0) }
 
 // mono reads the clock that stands still while the machine sleeps.
-func (a *Agent) mono() time.Duration { return time.Since(a.born) }
+func (a *Agent) mono() time.Duration { return a.cfg.Mono() }
 
 // pause waits before another try. An answered heartbeat ends it, as the control
 // plane is there, and so does the beginning of the end. It returns ctx's cause.
