@@ -25,6 +25,7 @@ lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
 lease/gather/survey: lease lease/pipeline lease/wire transcode/inventory
 lease/heap:
 lease/item: lease lease/wire
+lease/join: lease lease/wire
 lease/kv:
 lease/kv/boltkv: lease/kv
 lease/kv/kvtest: lease/kv
@@ -37,6 +38,7 @@ lease/probe/load:
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
+lease/worker/guard: transcode/child
 lease/worker/kinds: lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr
 spool:
 summarize:

@@ -191,9 +191,6 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
 		}
 		begun(id)
-		if err := resend(x, ctl, id); err != nil {
-			return err
-		}
 		job, report, err := c.runJob(x, ctl, w, tools, id, to)
 		if err != nil || x.Context.Err() != nil {
 			return err
@@ -243,7 +240,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 		defer stop()
 		return agent.Run(ctx)
 	})
-	job, report, err := c.watch(ctx, ctl, agent, id, to)
+	job, report, err := c.watch(ctx, x, ctl, agent, id, to)
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, report, werr
@@ -260,7 +257,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 // watch shows a job's progress and writes its results as they come, until it
 // ends or ctx does. What is under way it asks the worker: it knows before its
 // next heartbeat.
-func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, to results) (job lease.Job, report gather.Report, err error) {
+func (c *command) watch(ctx context.Context, x *cli.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, to results) (job lease.Job, report gather.Report, err error) {
 	if job, err = ctl.Job(ctx, id); err != nil {
 		return job, report, err
 	}
@@ -295,7 +292,7 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 		if job.State.Terminal() {
 			return job, report, nil
 		}
-		if err := stuck(&job); err != nil {
+		if err := unstick(x, ctl, &job); err != nil {
 			return job, report, err
 		}
 		select {
@@ -312,27 +309,23 @@ type progress struct {
 	plans  uint32
 }
 
-// resend sends again what an earlier run left parked, if that is wanted.
-func resend(x *cli.Context, ctl lease.Control, id lease.JobID) error {
-	if !x.Bool("resend") {
+// unstick deals with a job of which nothing is left but what may have been paid
+// already: that is sent again where the flag says so.
+func unstick(x *cli.Context, ctl lease.Control, j *lease.Job) error {
+	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
 		return nil
 	}
+	if !x.Bool("resend") {
+		return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
+			"--resend sends it again, and may pay twice")
+	}
 	for after := uint32(0); ; {
-		out, err := ctl.Retry(x.Context, id, lease.Selection{Resend: true}, after)
+		out, err := ctl.Retry(x.Context, j.ID, lease.Selection{Resend: true}, after)
 		if err != nil || out.Next == 0 {
 			return err
 		}
 		after = out.Next
 	}
-}
-
-// stuck is the error of a job of which nothing is left but what only --resend goes on with.
-func stuck(j *lease.Job) error {
-	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
-		return nil
-	}
-	return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
-		"--resend sends it again, and may pay twice")
 }
 
 // pollEvery is how often a command looks at a job.

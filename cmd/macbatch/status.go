@@ -118,9 +118,13 @@ func (c *command) printJob(j *lease.Job) error {
 		{"state", string(j.State)},
 		{"kind", string(j.Kind)},
 		{"items", fmt.Sprintf("%d of %d done, %d failed", j.Items.Done, j.Items.Total, j.Items.Failed)},
-		{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))},
-		{"shards", shards},
-		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
+	}
+	if j.Input == (lease.Input{}) {
+		rows = append(rows, []string{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))})
+	}
+	rows = append(rows, []string{"shards", shards}, []string{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)})
+	if !j.Ended.IsZero() {
+		rows = append(rows, []string{"ended", j.Ended.Local().Format(time.DateTime)})
 	}
 	if s := bill(&j.Cost); s != "" {
 		rows = append(rows, []string{"cost", s})

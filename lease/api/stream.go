@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"macbatch/lease"
@@ -18,19 +22,49 @@ import (
 // one at a time.
 type stream struct {
 	conn  io.ReadWriteCloser
+	raw   net.Conn // what carries it, for its deadline; nil: not known
 	in    *bufio.Reader
-	out   []byte      // the newest frame
-	token string      // that it was opened with
-	timer *time.Timer // ends it: nothing came in time, or nobody needs it
+	out   []byte // the newest frame
+	token string // that it was opened with
+
+	// Nothing came in time, or nobody needs it: then it ends. Moving a timer with
+	// each frame would wake a thread each time, so that it looks at what moves.
+	begun  time.Time
+	until  atomic.Int64 // in nanoseconds since begun
+	timer  *time.Timer
+	rested time.Time // since when it rests
 
 	mu   sync.Mutex
 	ends error // why this end closed it
 }
 
-func newStream(conn io.ReadWriteCloser, token string) *stream {
-	s := &stream{conn: conn, in: bufio.NewReader(conn), token: token}
-	s.timer = time.AfterFunc(streamKeep, func() { s.close(errStalled) })
+func newStream(conn io.ReadWriteCloser, raw net.Conn, token string) *stream {
+	s := &stream{conn: conn, raw: raw, in: bufio.NewReader(conn), token: token, begun: time.Now()}
+	s.allow(streamQuiet)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(streamQuiet, s.look)
 	return s
+}
+
+// allow lets the stream live for so much longer.
+func (s *stream) allow(d time.Duration) { s.until.Store(int64(time.Since(s.begun) + d)) }
+
+// left is how long it will live.
+func (s *stream) left() time.Duration { return time.Duration(s.until.Load()) - time.Since(s.begun) }
+
+// look ends the stream when its time has come.
+func (s *stream) look() {
+	left := s.left()
+	if left <= 0 {
+		s.close(errStalled)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends == nil {
+		s.timer.Reset(left)
+	}
 }
 
 // close ends the stream. The first reason sticks.
@@ -39,6 +73,7 @@ func (s *stream) close(why error) {
 	if s.ends == nil {
 		s.ends = why
 	}
+	s.timer.Stop()
 	s.mu.Unlock()
 	s.conn.Close() //nolint:errcheck // it is over
 }
@@ -48,6 +83,30 @@ func (s *stream) cause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ends
+}
+
+// Of a stream that rested for restless, it is looked for peekTime whether the other
+// end has closed it meanwhile: what has come is seen at once.
+const (
+	restless = 10 * time.Millisecond
+	peekTime = time.Millisecond
+)
+
+// alive reports whether a stream that rested may be used. One that is about to end
+// is left alone.
+func (s *stream) alive() bool {
+	if s.left() < time.Second || s.cause() != nil {
+		return false
+	}
+	now := time.Now()
+	if s.raw == nil || now.Sub(s.rested) < restless {
+		return true
+	}
+	if s.raw.SetReadDeadline(now.Add(peekTime)) != nil {
+		return false
+	}
+	_, err := s.in.Peek(1) // nothing may come
+	return errors.Is(err, os.ErrDeadlineExceeded) && s.raw.SetReadDeadline(time.Time{}) == nil
 }
 
 // kept are a client's streams that rest.
@@ -62,17 +121,20 @@ const plainFor = time.Minute
 
 // take returns a stream for a token that rests, or nil; try: one may be opened.
 func (k *kept) take(token string) (s *stream, try bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for len(k.idle) > 0 {
+	for {
+		k.mu.Lock()
 		last := len(k.idle) - 1
+		if last < 0 {
+			defer k.mu.Unlock()
+			return nil, time.Now().After(k.plain)
+		}
 		s, k.idle = k.idle[last], k.idle[:last]
-		if s.timer.Stop() && s.token == token { // else it has ended, or is another's
+		k.mu.Unlock()
+		if s.token == token && s.alive() {
 			return s, true
 		}
 		s.close(errStalled)
 	}
-	return nil, time.Now().After(k.plain)
 }
 
 func (k *kept) put(s *stream) {
@@ -81,7 +143,8 @@ func (k *kept) put(s *stream) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.timer.Reset(streamKeep)
+	s.allow(streamKeep)
+	s.rested = time.Now()
 	k.idle = append(k.idle, s)
 }
 
@@ -96,7 +159,6 @@ func (k *kept) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.idle {
-		s.timer.Stop()
 		s.close(errStalled)
 	}
 	k.idle = nil
@@ -119,7 +181,6 @@ func (c *Client) streamed(ctx context.Context, x *lease.Exchange) (out lease.Exc
 	if keep {
 		c.kept.put(s)
 	} else {
-		s.timer.Stop()
 		s.close(errStalled)
 	}
 	if lost, ok := errors.AsType[*lostError](err); ok {
@@ -130,6 +191,8 @@ func (c *Client) streamed(ctx context.Context, x *lease.Exchange) (out lease.Exc
 
 // open asks for a stream. Without an error and without one there are none.
 func (c *Client) open(ctx context.Context, token string) (*stream, error) {
+	var raw net.Conn
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { raw = i.Conn }})
 	p := newPatience(ctx, answerWait)
 	defer p.end()
 	resp, err := c.send(p, request{method: http.MethodGet, path: "/v1/exchange/stream", stream: true, token: token})
@@ -142,7 +205,7 @@ func (c *Client) open(ctx context.Context, token string) (*stream, error) {
 	}
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if resp.StatusCode == http.StatusSwitchingProtocols && ok && wire.Upgraded(resp.Header) {
-		return newStream(conn, token), nil
+		return newStream(conn, raw, token), nil
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
@@ -184,9 +247,9 @@ func (s *stream) exchange(ctx context.Context, x *lease.Exchange, out *lease.Exc
 		leave := context.AfterFunc(ctx, func() { s.close(context.Cause(ctx)) })
 		defer func() { keep = leave() && keep }()
 	}
-	defer func() { keep = s.timer.Stop() && keep }()
+	defer func() { keep = keep && s.cause() == nil }()
 	for b := s.out; len(b) > 0; {
-		s.timer.Reset(streamQuiet)
+		s.allow(streamQuiet)
 		n, err := s.conn.Write(b[:min(len(b), maxKept)])
 		if err != nil {
 			return false, s.lost(err)
@@ -212,6 +275,7 @@ func (s *stream) exchange(ctx context.Context, x *lease.Exchange, out *lease.Exc
 			if err := wire.ReadErrorFrame(body); err != nil {
 				return k == wire.FrameError, err
 			}
+		case wire.FrameExchange: // goes the other way
 		}
 		return false, &lostError{nil, fmt.Errorf("answer not understood: frame of kind %d", k)}
 	}
@@ -225,7 +289,7 @@ type waiting struct {
 }
 
 // touch waits so much longer, but for what is not begun not beyond the end.
-func (w *waiting) touch(d time.Duration) { w.s.timer.Reset(min(d, time.Until(w.until))) }
+func (w *waiting) touch(d time.Duration) { w.s.allow(min(d, time.Until(w.until))) }
 
 // begun tells that an answer comes in parts.
 func (w *waiting) begun(r io.Reader) io.Reader {
@@ -235,6 +299,6 @@ func (w *waiting) begun(r io.Reader) io.Reader {
 
 // Read lets the answer come for as long as it goes on coming.
 func (w *waiting) Read(p []byte) (int, error) {
-	w.s.timer.Reset(stallWait)
+	w.s.allow(stallWait)
 	return w.Reader.Read(p)
 }

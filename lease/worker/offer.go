@@ -18,6 +18,7 @@ type withdrawal struct {
 	need  lease.Need // as the executor named it
 	since time.Duration
 	term  time.Duration // after which it is offered again; 0: when a re-check finds it
+	why   string
 }
 
 // over reports whether the term of a withdrawal that has one has passed.
@@ -41,7 +42,7 @@ func (a *Agent) withdraw(n lease.Need, term time.Duration, reason string) {
 	}
 	a.mu.Lock()
 	if w, gone := a.withdrawn[part(n)]; term == 0 || !gone || w.term > 0 {
-		a.withdrawn[part(n)] = withdrawal{n, a.mono(), term}
+		a.withdrawn[part(n)] = withdrawal{n, a.mono(), term, legible(reason)}
 	}
 	a.mu.Unlock()
 	a.log.Warn("no longer offered", "kind", n.Kind, "root", n.Root, "model", n.Model, "reason", legible(reason))
