@@ -17,9 +17,13 @@ const (
 	Submitter  Role = "submitter"
 	Reader     Role = "reader"
 	WorkerRole Role = "worker"
+
+	// Guest is who shows the secret of an invitation: it may join, and that only.
+	// No actor is given this role.
+	Guest Role = "guest"
 )
 
-// Roles lists all roles.
+// Roles lists the roles that actors are given.
 var Roles = []Role{Admin, Submitter, Reader, WorkerRole}
 
 // Actor is who asks: an identity with a role in some projects.
@@ -31,7 +35,7 @@ type Actor struct {
 
 // Sees reports whether the actor may know of a project at all.
 func (a *Actor) Sees(p Project) bool {
-	return a.Role == Admin || slices.Contains(a.Projects, p)
+	return a.Role == Admin || a.Role != Guest && slices.Contains(a.Projects, p)
 }
 
 // May reports whether the actor's role includes that of another.
@@ -45,6 +49,8 @@ func (a *Actor) May(r Role) bool {
 		return r == Reader
 	case WorkerRole:
 		return r == WorkerRole
+	case Guest:
+		return r == Guest
 	}
 	return false
 }

@@ -1,6 +1,9 @@
 package lease
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The errors of the Control contract. Each survives the wire: errors.Is holds on
 // both of its ends.
@@ -50,6 +53,10 @@ var (
 
 	// ErrUnreachable is returned when the control plane does not answer.
 	ErrUnreachable = errors.New("control plane unreachable")
+
+	// ErrBusy is returned when the caller asks too much at once. It is one way not to be
+	// reached: whoever waits and asks again then does so here.
+	ErrBusy = fmt.Errorf("asked too much at once: %w", ErrUnreachable)
 
 	// ErrTooLarge is returned when a body exceeds its limit.
 	ErrTooLarge = errors.New("too large")

@@ -33,8 +33,10 @@ const (
 	EventActorAdded     EventKind = "actor_added"
 	EventActorRotated   EventKind = "actor_rotated" // another token
 	EventActorRevoked   EventKind = "actor_revoked"
-	EventAssigned       EventKind = "assigned"   // an actor to a project
-	EventUnassigned     EventKind = "unassigned" // an actor from a project
+	EventAssigned       EventKind = "assigned"      // an actor to a project
+	EventUnassigned     EventKind = "unassigned"    // an actor from a project
+	EventActorInvited   EventKind = "actor_invited" // to join again
+	EventActorJoined    EventKind = "actor_joined"  // by an invitation: it has a token of its own now
 
 	EventIntended   EventKind = "intended"   // of a shard: its holder is about to spend up to Cost
 	EventCarried    EventKind = "carried"    // of a shard or a job: its history up to here gives way to its row
@@ -51,6 +53,7 @@ var EventKinds = []EventKind{
 	EventProjectCreated, EventProjectClosed, EventProjectOpened,
 	EventActorAdded, EventActorRotated, EventActorRevoked, EventAssigned, EventUnassigned,
 	EventCarried, EventPruned, EventCheckpoint, EventIntended,
+	EventActorInvited, EventActorJoined,
 }
 
 // Event is one line of the ledger.

@@ -40,21 +40,11 @@ func actorCommand(c *command) *cli.Command {
 		},
 		&cli.Command{
 			Name: "revoke", Usage: "end an actor at once, for ever; what it holds goes to others", UsageText: "macbatch actor revoke NAME", Flags: clientFlags(),
-			Action: func(x *cli.Context) error {
-				a, err := args(x, 1, 1, "an actor's name")
-				if err != nil {
-					return err
-				}
-				ctl, err := c.dial(x)
-				if err != nil {
-					return err
-				}
-				return about(ctl.RevokeActor(x.Context, lease.ActorID(a[0])), "actor %q", a[0])
-			},
+			Action: func(x *cli.Context) error { return c.revoke(x) },
 		},
 		&cli.Command{
-			Name: "rotate", Usage: "replace an actor's token; the old one is good no more", UsageText: "macbatch actor rotate NAME [-o FILE]",
-			Flags: append(clientFlags(), output),
+			Name: "rotate", Usage: "replace an actor's token", UsageText: "macbatch actor rotate NAME [--overlap TIME] [-o FILE]",
+			Flags: append(clientFlags(), output, &cli.DurationFlag{Name: "overlap", Usage: "the old token stays good for this `TIME`"}),
 			Action: func(x *cli.Context) error {
 				a, err := args(x, 1, 1, "an actor's name")
 				if err != nil {
@@ -62,7 +52,7 @@ func actorCommand(c *command) *cli.Command {
 				}
 				id := lease.ActorID(a[0])
 				return c.issue(x, id, func(ctx context.Context, ctl *api.Client, hash lease.Digest) error {
-					return about(ctl.RotateActor(ctx, id, hash), "actor %q", id)
+					return about(ctl.RotateActor(ctx, id, hash, x.Duration("overlap")), "actor %q", id)
 				})
 			},
 		},
@@ -156,16 +146,40 @@ func (c *command) actors(x *cli.Context) error {
 	}
 	return list(c, x, actors, []string{"ACTOR", "ROLE", "STATE", "CREATED", "USED", "PROJECTS"}, func(a *lease.Identity) []string {
 		state, used := "active", "-"
-		if a.Revoked {
+		switch {
+		case a.Revoked:
 			state = "revoked"
+		case a.Absent && a.Invited.IsZero():
+			state = "never joined"
+		case a.Absent:
+			state = "invited"
+		case !a.Former.IsZero():
+			state = "active, former token until " + a.Former.Local().Format(time.DateTime)
 		}
 		if !a.Used.IsZero() {
 			used = a.Used.Local().Format(time.DateTime)
 		}
-		projects := make([]string, len(a.Projects))
-		for i, p := range a.Projects {
-			projects[i] = string(p)
-		}
-		return []string{string(a.ID), string(a.Role), state, a.Created.Local().Format(time.DateTime), used, strings.Join(projects, " ")}
+		return []string{string(a.ID), string(a.Role), state, a.Created.Local().Format(time.DateTime), used, projectList(a.Projects)}
 	})
+}
+
+func projectList(list []lease.Project) string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = string(p)
+	}
+	return strings.Join(names, " ")
+}
+
+// revoke ends the actor that is named.
+func (c *command) revoke(x *cli.Context) error {
+	a, err := args(x, 1, 1, "an actor's name")
+	if err != nil {
+		return err
+	}
+	ctl, err := c.dial(x)
+	if err != nil {
+		return err
+	}
+	return about(ctl.RevokeActor(x.Context, lease.ActorID(a[0])), "actor %q", a[0])
 }

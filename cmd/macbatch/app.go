@@ -19,7 +19,7 @@ type command struct {
 	stdout, stderr io.Writer
 	env            func(string) (string, bool)
 
-	asked struct{ url, file string } // the control plane that was dialed, and the token's file
+	asked struct{ url, file string } // the control plane that was dialed, and the file that its token is from
 }
 
 func newApp(c *command) *cli.App {
@@ -29,7 +29,8 @@ func newApp(c *command) *cli.App {
 		UsageText: "macbatch COMMAND [flags] [arguments]",
 		Description: "Start with: macbatch run library ~/Movies -o ~/Transcripts\n\n" +
 			"Exit codes: 0 done, 1 failed or canceled, 2 usage, 3 still running or paused, 4 partial,\n" +
-			"5 denied or not found, 6 unreachable, 7 verification found problems.",
+			"5 denied or not found, 6 unreachable, 7 verification found problems.\n\n" +
+			"A flag such as --token-file may be set as MACBATCH_TOKEN_FILE or in config.toml too: macbatch config show --help.",
 		Version:                   version,
 		Writer:                    c.stdout,
 		ErrWriter:                 c.stderr,
@@ -48,12 +49,13 @@ func newApp(c *command) *cli.App {
 			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), reportCommand(c), verifyCommand(c),
 			pruneCommand(c), backupCommand(c), restoreCommand(c), compactCommand(c),
 			probeCommand(c), probePartCommand(c),
-			projectCommand(c), actorCommand(c),
+			projectCommand(c), actorCommand(c), joinCommand(c), configCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {
 		cmd.OnUsageError = c.onUsageError
 		cmd.HideHelpCommand = true
+		c.configurable(cmd)
 		for _, sub := range cmd.Subcommands {
 			sub.OnUsageError, sub.HideHelpCommand = c.onUsageError, true
 		}

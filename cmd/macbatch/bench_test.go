@@ -41,7 +41,7 @@ func TestBenchModels(t *testing.T) {
 		{"embed", "tiny-bert", 20_000, 64, "/api/embed", func(texts []string) any {
 			return map[string]any{"model": "tiny-bert", "input": texts, "truncate": false}
 		}},
-		{"generate", "tiny-chain", 600, 1, "/api/generate", func(texts []string) any {
+		{"generate", "tiny-chain", 3000, 1, "/api/generate", func(texts []string) any {
 			return map[string]any{"model": "tiny-chain", "prompt": texts[0], "truncate": false, "shift": false, "options": map[string]any{"temperature": 0}}
 		}},
 	} {

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -12,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"macbatch/lease"
-	"macbatch/lease/api"
+	"macbatch/lease/join"
 )
 
 // defaultListen is where a control plane listens when nothing else is said.
@@ -57,51 +55,38 @@ func dataFlag(usage, part string) cli.Flag {
 	return &cli.StringFlag{Name: "data", Usage: usage, EnvVars: []string{"MACBATCH_DATA"}, TakesFile: true}
 }
 
-// clientFlags say which control plane to talk to, and as whom.
-func clientFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "control", Usage: "`URL` of the control plane", Value: "http://" + defaultListen, EnvVars: []string{"MACBATCH_CONTROL"}},
-		&cli.StringFlag{Name: "token-file", Usage: "`FILE` that holds the access token (default: that of a control plane on this machine)", EnvVars: []string{"MACBATCH_TOKEN_FILE"}, TakesFile: true},
-	}
-}
-
-// dial makes the control plane's client.
-func (c *command) dial(x *cli.Context) (*api.Client, error) {
-	file := x.String("token-file")
-	if file == "" {
-		d, err := c.dataFolder("control")
-		if err != nil {
-			return nil, err
-		}
-		file = filepath.Join(d, tokenName)
-	}
-	token, err := readToken(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(err, "an admin makes one with macbatch actor add; name it with --token-file, or in MACBATCH_TOKEN_FILE")
-	}
-	if err != nil {
-		return nil, err
-	}
-	c.asked.url, c.asked.file = x.String("control"), file
-	return api.Dial(x.String("control"), func() string { return token }, api.NewHTTPClient(0, nil))
-}
-
 // readToken reads a token file. One that others could read is refused.
 func readToken(path string) (string, error) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("token file %q: %w", path, errors.Unwrap(err))
-	}
-	if fi.Mode().Perm()&0o077 != 0 {
-		return "", hint(fmt.Errorf("token file %q can be read by others (mode %04o): %w", path, fi.Mode().Perm(), lease.ErrForbidden), "chmod 600 %q", path)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+	b, err := join.ReadSecret(path)
+	switch {
+	case errors.Is(err, lease.ErrForbidden):
+		return "", hint(fmt.Errorf("token %w", err), "chmod 600 %q", path)
+	case err != nil:
+		return "", fmt.Errorf("token %w", err)
 	}
 	t := strings.TrimSpace(string(b))
 	if t == "" || len(t) > 500 || strings.ContainsAny(t, " \t\r\n") {
 		return "", fmt.Errorf("token file %q: %w", path, lease.ErrMalformed)
 	}
 	return t, nil
+}
+
+// configFolder is where the user's settings are, and what a machine got when it
+// joined.
+func (c *command) configFolder() (string, error) {
+	if v, ok := c.env("MACBATCH_CONFIG"); ok && v != "" {
+		v, err := filepath.Abs(v)
+		return filepath.Dir(v), err
+	}
+	if v, ok := c.env("XDG_CONFIG_HOME"); ok && filepath.IsAbs(v) {
+		return filepath.Join(v, "macbatch"), nil
+	}
+	home, ok := c.env("HOME")
+	if !ok || home == "" {
+		return "", hint(errors.New("find the folder of settings: HOME is not set"), "MACBATCH_CONFIG names a file in another one")
+	}
+	if runtime.GOOS == "darwin" {
+		return filepath.Join(home, "Library", "Application Support", "macbatch"), nil
+	}
+	return filepath.Join(home, ".config", "macbatch"), nil
 }

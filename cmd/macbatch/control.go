@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,6 +17,7 @@ import (
 	"macbatch/lease/api"
 	"macbatch/lease/api/openai"
 	"macbatch/lease/heap"
+	"macbatch/lease/join"
 )
 
 func controlCommand(c *command) *cli.Command {
@@ -22,9 +25,13 @@ func controlCommand(c *command) *cli.Command {
 		Name:      "control",
 		Usage:     "own the store and serve the API: the one host that decides",
 		UsageText: "macbatch control [--data FOLDER] [--listen HOST:PORT]",
+		Description: "On an address of other machines, such as 0.0.0.0:7373, it talks TLS 1.3, with a key of its own that others\n" +
+			"know by its pin. macbatch join new lets them in.",
 		Flags: []cli.Flag{
 			dataFlag("`FOLDER` for the store, the accepted bytes and the admin token", "control"),
-			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on; loopback only", Value: defaultListen, EnvVars: []string{"MACBATCH_LISTEN"}},
+			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on", Value: defaultListen, EnvVars: []string{"MACBATCH_LISTEN"}},
+			&cli.StringSliceFlag{Name: "host", Usage: "another `NAME` or address by which others reach this host; the best first; may be repeated"},
+			&cli.BoolFlag{Name: "tls", Usage: "talk TLS on a loopback address too; elsewhere that is so anyway"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log each request to standard error"},
 		},
 		Action: func(x *cli.Context) error { return c.control(x) },
@@ -43,8 +50,14 @@ func (c *command) control(x *cli.Context) (err error) {
 	if err != nil {
 		return usagef("--listen %q: must be HOST:PORT", listen)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	at := &place{host: host, names: x.StringSlice("host"), tls: x.Bool("tls") || !join.Loopback(host)}
+	if x.IsSet("tls") && !x.Bool("tls") && at.tls {
 		return usagef("--listen %q: without TLS only a loopback address is allowed, such as %s", listen, defaultListen)
+	}
+	for _, n := range at.names {
+		if n == "" || strings.ContainsAny(n, ":/ []") && net.ParseIP(n) == nil {
+			return usagef("--host %q: must be a name or an address, without port", n)
+		}
 	}
 	data, err := c.data(x, "control")
 	if err != nil {
@@ -59,7 +72,7 @@ func (c *command) control(x *cli.Context) (err error) {
 	if _, err := s.admin(data); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", listen)
+	l, err := (&net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}).Listen(x.Context, "tcp", listen)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
@@ -67,12 +80,27 @@ func (c *command) control(x *cli.Context) (err error) {
 		}
 		return hint(fmt.Errorf("listen on %q: %w", listen, err), "--listen names another address, such as 127.0.0.1:0 for any free port")
 	}
+	if at.host, at.port, err = net.SplitHostPort(l.Addr().String()); err != nil {
+		return errors.Join(fmt.Errorf("listen on %q: %w", listen, err), l.Close())
+	}
+	if at.tls {
+		config, pin, err := join.Server(data, append(at.hosts(), "localhost", "127.0.0.1", "::1"), time.Now())
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		l, at.pin = tls.NewListener(l, config), pin.String()
+	}
+	if err := at.write(data); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	server := api.NewServer(api.NewHandler(api.Options{
-		Authenticate: s.Authenticate, Control: s.As, Hosts: []string{host, "localhost"}, Beside: openai.Beside(s), Log: log,
+		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s), Log: log,
 	}), log)
-	url := "http://" + l.Addr().String()
-	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", url, printable(data))
-	fmt.Fprintf(c.stderr, "your token: %s; for others: macbatch actor add NAME --role worker|submitter|reader --project default\n", printable(filepath.Join(data, tokenName)))
+	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", at.here().URLs[0], printable(data))
+	if at.tls {
+		fmt.Fprintf(c.stderr, "reached by others at %s; its key is pinned as %s\n", printable(strings.Join(at.reach().URLs, " ")), at.pin)
+	}
+	fmt.Fprintf(c.stderr, "your token: %s; for others: macbatch join new --role worker|submitter|reader|admin --project default\n", printable(filepath.Join(data, tokenName)))
 
 	ctx, stop := context.WithCancel(x.Context)
 	defer stop()

@@ -77,6 +77,8 @@ func (c *command) advice(err error) string {
 		return fmt.Sprintf("%s does not know the token in %q", c.asked.url, c.asked.file)
 	case errors.Is(err, lease.ErrForbidden):
 		return fmt.Sprintf("the token in %q is one of an actor whose role does not include this", c.asked.file)
+	case errors.Is(err, lease.ErrBusy):
+		return "too much was asked with this token at once; try again"
 	case errors.Is(err, lease.ErrUnreachable):
 		return "macbatch control must run there; --control or MACBATCH_CONTROL names another"
 	}

@@ -25,6 +25,7 @@ lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
 lease/gather/survey: lease lease/pipeline lease/wire transcode/inventory
 lease/heap:
 lease/item: lease lease/wire
+lease/join: lease lease/wire
 lease/kv:
 lease/kv/boltkv: lease/kv
 lease/kv/kvtest: lease/kv

@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			return errors.Join(err, setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "leave": leave, "drained": drained, "until": until, "speechserver": speechServer},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "workers": workers, "job": job, "leave": leave, "drained": drained, "until": until, "speechserver": speechServer},
 	})
 }
 
@@ -77,6 +77,17 @@ func reach(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	ts.Fatalf("the control plane does not answer")
+}
+
+// workers is "workers HOST...": this host's workers are there, after so many tries
+// that they had the time to come.
+func workers(ts *testscript.TestScript, _ bool, args []string) {
+	for range 500 {
+		if ts.Exec("macbatch", "workers", "--json") == nil && strings.Count(ts.ReadFile("stdout"), "\n") >= len(args) {
+			return
+		}
+	}
+	ts.Fatalf("there are no %d workers", len(args))
 }
 
 // job is "job NAME": the last command printed a job's id alone; keep it.

@@ -23,7 +23,7 @@ func serveCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "work for a control plane",
-		UsageText: "macbatch serve --control URL --token-file FILE --root NAME=FOLDER…",
+		UsageText: "macbatch serve [--root NAME=FOLDER]…",
 		Flags: append(append(clientFlags(),
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
@@ -79,7 +79,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(x.String("control")), printable(describeOffer(tools.Offer())))
+	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(c.asked.url), printable(describeOffer(tools.Offer())))
 	return agent.Run(x.Context)
 }
 

@@ -36,6 +36,7 @@ func TestParseSpeech(t *testing.T) {
 //
 //	busy   sends the first away, and then answers
 //	drop   breaks every connection off
+//	doubt  hears what models hear in noise
 func speechServer(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: speechserver MODE FILE")
@@ -55,6 +56,10 @@ func speechServer(ts *testscript.TestScript, _ bool, args []string) {
 			panic(http.ErrAbortHandler)
 		}
 		_ = f.Close()
+		if args[0] == "doubt" {
+			fmt.Fprint(w, `{"language":"english","text":" Thank you for watching!","segments":[{"start":1,"end":3,"text":" Thank you for watching!"}]}`)
+			return
+		}
 		if n == 1 {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, `{"error":{"message":"slow down"}}`, http.StatusTooManyRequests)

@@ -96,7 +96,7 @@ func (c *Client) Follow(ctx context.Context, of lease.ShardID, after uint64, lim
 		q.Set("wait_ns", strconv.FormatInt(int64(wait), 10))
 	}
 	var out eventList
-	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q, wait: wait + answerWait}, &out)
+	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/events", query: q}, &out)
 	return out.Events, err
 }
 
@@ -240,7 +240,7 @@ func (c *Client) exchange(ctx context.Context, x lease.Exchange) (out lease.Exch
 
 // request exchanges in a request of its own.
 func (c *Client) request(ctx context.Context, x lease.Exchange) (out lease.Exchanged, err error) {
-	rq := request{method: http.MethodPost, path: "/v1/exchange", wait: exchangeWait(&x)}
+	rq := request{method: http.MethodPost, path: "/v1/exchange"}
 	if c.form == asJSON {
 		rq.json = x
 	} else if rq.compact, err = wire.AppendExchange(nil, &x); err != nil {
@@ -250,9 +250,9 @@ func (c *Client) request(ctx context.Context, x lease.Exchange) (out lease.Excha
 	return out, err
 }
 
-// exchangeWait is how long an answer may take.
+// exchangeWait is how long an answer on a stream may take, whatever signs of it come.
 func exchangeWait(x *lease.Exchange) time.Duration {
-	return min(max(x.Wait, 0), lease.MaxWait) + answerWait
+	return min(max(x.Wait, 0), lease.MaxWait) + 45*time.Second
 }
 
 // fitting returns how many of the reports go into one request: at least one.

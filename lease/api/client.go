@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -19,9 +21,9 @@ import (
 
 // How long a client waits while nothing comes or goes.
 const (
-	answerWait = 45 * time.Second // for an answer's header, beyond what the request asks to wait
+	answerWait = 20 * time.Second // for an answer's header, or a sign that it is being made
 	verifyWait = 10 * time.Minute // for that of a verification
-	stallWait  = 60 * time.Second // for the next bytes of a body, either way
+	stallWait  = 25 * time.Second // for the next bytes of a body, either way
 )
 
 // MaxAnswer is how many bytes of JSON a client reads.
@@ -40,9 +42,10 @@ type Client struct {
 var _ lease.Control = (*Client)(nil)
 
 // NewHTTPClient returns the HTTP client for Dial: conns connections are kept (0:
-// a worker's need), tls nil means the system's trust.
-func NewHTTPClient(conns int, tls *tls.Config) *http.Client {
-	return wire.NewClient(wire.ClientOptions{TLS: tls, Conns: conns, Header: verifyWait + answerWait})
+// a worker's need), tls nil means the system's trust. With addresses, it is there
+// that the one control plane is looked for: tls must know its key.
+func NewHTTPClient(conns int, tls *tls.Config, addresses ...string) *http.Client {
+	return wire.NewClient(wire.ClientOptions{TLS: tls, Conns: conns, Header: verifyWait + answerWait, Addresses: addresses})
 }
 
 // Dial returns the control plane at a base URL; it doesn't connect yet. The token
@@ -104,13 +107,22 @@ var errStalled = errors.New("no answer in time")
 // patience ends a request when it isn't touched for its wait.
 type patience struct {
 	ctx    context.Context
+	wait   time.Duration
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
 func newPatience(ctx context.Context, wait time.Duration) *patience {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &patience{ctx, cancel, time.AfterFunc(wait, func() { cancel(errStalled) })}
+	return &patience{ctx, wait, cancel, time.AfterFunc(wait, func() { cancel(errStalled) })}
+}
+
+// signs lets the other end's signs that it makes an answer renew the patience.
+func (p *patience) signs() context.Context {
+	return httptrace.WithClientTrace(p.ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+		p.timer.Reset(p.wait)
+		return nil
+	}})
 }
 
 func (p *patience) touch() { p.timer.Reset(stallWait) }
@@ -150,6 +162,7 @@ func (c *Client) refusal(p *patience, resp *http.Response) error {
 // send sends a request and returns the answer, if it is one of this protocol.
 func (c *Client) send(p *patience, rq request) (*http.Response, error) {
 	body, size := rq.body, rq.size
+	var whole []byte
 	if rq.json != nil || rq.compact != nil {
 		buf := bytes.NewBuffer(rq.compact)
 		if rq.json != nil {
@@ -160,11 +173,18 @@ func (c *Client) send(p *patience, rq request) (*http.Response, error) {
 		if buf.Len() > MaxBody {
 			return nil, fmt.Errorf("%s %s: body of %d bytes, over %d: %w", rq.method, rq.path, buf.Len(), MaxBody, lease.ErrTooLarge)
 		}
-		body, size = bytes.NewReader(buf.Bytes()), int64(buf.Len())
+		whole = buf.Bytes()
+		body, size = &sending{bytes.NewReader(whole), p}, int64(len(whole))
 	}
-	r, err := http.NewRequestWithContext(p.ctx, rq.method, c.base+rq.path, body)
+	r, err := http.NewRequestWithContext(p.signs(), rq.method, c.base+rq.path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", rq.method, rq.path, err)
+	}
+	if whole != nil {
+		r.ContentLength = size
+		r.GetBody = func() (io.ReadCloser, error) { // for a kept connection that turned out dead
+			return io.NopCloser(&sending{bytes.NewReader(whole), p}), nil
+		}
 	}
 	r.URL.RawQuery = rq.query.Encode()
 	r.Header.Set(Header, Protocol)
@@ -276,4 +296,15 @@ type touching struct {
 func (t *touching) Read(p []byte) (int, error) {
 	t.p.touch()
 	return t.Reader.Read(p)
+}
+
+// sending renews the patience as bytes of a request's body go.
+type sending struct {
+	io.Reader
+	p *patience
+}
+
+func (s *sending) Read(b []byte) (int, error) {
+	s.p.timer.Reset(s.p.wait)
+	return s.Reader.Read(b)
 }

@@ -9,7 +9,8 @@
 // "Content-Type: application/json" and at most 256 KiB, a heartbeat 1 MiB, an
 // exchange 4 MiB ([MaxBody]). It is read strictly (package wire): an unknown,
 // repeated or miscased name refuses the request, as does an unknown or repeated
-// query parameter. Content-Encoding is refused. The Host must be a loopback name or one that the server was given;
+// query parameter. Content-Encoding is refused. The Host must be a loopback name, one that the server was
+// given, or the very address that the connection came to;
 // requests that a browser marks as cross-origin are refused.
 //
 //	method and path                  role              query                body             answer
@@ -51,7 +52,10 @@
 //	POST /v1/actors                  admin                                  lease.Actor and  204
 //	                                                                        "token":DIGEST
 //	POST /v1/actors/ID/revoke        admin                                                   204
-//	PUT  /v1/actors/ID/token         admin                                  {"token":DIGEST} 204
+//	PUT  /v1/actors/ID/token         admin                                  {"token":DIGEST, 204
+//	                                                                        "overlap_ns":N}
+//	POST /v1/invitations             admin                                  lease.Invitation lease.Reach
+//	POST /v1/join                    guest                                  {"token":DIGEST} lease.Actor
 //
 // and blobs, which have no address of their own, as a digest is not a right:
 //
@@ -81,6 +85,14 @@
 // will be told why. Whether bytes are here already is told, by need_blobs and by
 // taking an upload unread, only where the project knows them. The token of an
 // actor is made by the client; the control plane is told its SHA-256.
+//
+// # Joining
+//
+// An invitation makes an actor without a token, and a secret that is used as one:
+// for as long as it is good it is that of a guest, who may only join. The guest
+// makes the token it will have and tells its SHA-256. The invitation is good for
+// that token alone: whoever lost the answer asks again with it, whoever comes later
+// with another one is a stranger (401). Its own token, an actor uses as ever.
 //
 // # Blobs
 //
@@ -207,6 +219,7 @@
 //	413 too_large         ErrTooLarge        split it
 //	422 invalid           ErrInvalid         reads well, cannot be
 //	422 digest            ErrDigest          upload again
+//	429 busy              ErrBusy            the actor asks too much at once; later
 //	500 internal          ErrUnknownOutcome  a fault of the server, in its log
 //	502 unreachable       ErrUnreachable     the server is stopping
 //	503 outcome_unknown   ErrUnknownOutcome  ask again to learn it
@@ -223,8 +236,9 @@
 // # Trying again
 //
 // The client tries nothing again by itself, but for what net/http does with a
-// GET on a kept connection that turned out dead. A kept stream that turned out dead
-// is ErrUnreachable, and drops those kept beside it. Callers try again after
+// GET on a kept connection that turned out dead. A kept stream that the other end
+// has closed is passed over; one that turns out dead in use is ErrUnreachable, and
+// drops those kept beside it. Callers try again after
 // ErrUnreachable, ErrUnknownOutcome and ErrFull, after a wire.Backoff. All is
 // safe to repeat: a submission by its key, an exchange by its request number and
 // its reports by fence and digest, the rest because it says what shall be.
@@ -232,8 +246,18 @@
 // # Time
 //
 // A body and an answer may stand still for 30 s and must on the whole move at 16
-// KiB/s. A client waits 45 s for an answer beyond the wait it asked for, 10 min
-// for a verification, and 60 s for further bytes. A stream has times of its own.
+// KiB/s. While an answer is being made, who sent the protocol's header is told so
+// every 5 s by "102 Processing" (behind the body, where it sent Expect): a client that
+// hears neither that nor an answer for 20 s (10 min for a verification), or no
+// further bytes for 25 s, takes the connection for dead.
+// A stream has times of its own.
+//
+// # Limits
+//
+// An actor has at most 512 requests under way, 2,000 a second on the long run, 32
+// MiB of JSON bodies being read, and 512 connections; of connections on which no
+// token was shown yet there are at most 256. Where there are more, the one that
+// was opened first is cut.
 //
 // # Versions
 //

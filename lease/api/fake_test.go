@@ -30,6 +30,7 @@ var (
 	instant = time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	worker  = lease.Hello{Worker: "mac", Incarnation: 7, Host: "mac.local", Offer: lease.Offer{Kinds: []lease.Kind{"ocr"}}, Mark: mark}
 	mark    = lease.Mark{Store: "0123456789abcdef0123456789abcdef", Epoch: 1<<32 - 1, Seq: 1<<64 - 1, Proof: "c0ffee"}
+	reach   = lease.Reach{URLs: []string{"https://control.local:7373"}, Pin: digest}
 	abc     = must(lease.ParseDigest(digest))
 )
 
@@ -201,15 +202,23 @@ func (f *fake) CloseProject(_ context.Context, p lease.Project) error  { return 
 func (f *fake) OpenProject(_ context.Context, p lease.Project) error   { return f.note("open", p) }
 
 func (f *fake) Actors(context.Context) ([]lease.Identity, error) {
-	return []lease.Identity{{Actor: lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}, Created: instant, Revoked: true, Used: instant, Events: 3, Last: 7}}, f.note()
+	return []lease.Identity{{Actor: lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}, Created: instant, Revoked: true, Used: instant, Absent: true, Invited: instant, Former: instant, Events: 3, Last: 7}}, f.note()
 }
 
 func (f *fake) AddActor(_ context.Context, a lease.Actor, token lease.Digest) error {
 	return f.note(a, token)
 }
 
-func (f *fake) RotateActor(_ context.Context, id lease.ActorID, token lease.Digest) error {
-	return f.note(id, token)
+func (f *fake) RotateActor(_ context.Context, id lease.ActorID, token lease.Digest, overlap time.Duration) error {
+	return f.note(id, token, overlap)
+}
+
+func (f *fake) Invite(_ context.Context, i lease.Invitation) (lease.Reach, error) {
+	return reach, f.note(i)
+}
+
+func (f *fake) Join(_ context.Context, token lease.Digest) (lease.Actor, error) {
+	return lease.Actor{ID: "mac", Role: lease.WorkerRole, Projects: []lease.Project{"p"}}, f.note(token)
 }
 
 func (f *fake) RevokeActor(_ context.Context, id lease.ActorID) error { return f.note("revoke", id) }
@@ -229,14 +238,14 @@ func (f *fake) Input(_ context.Context, of lease.ShardID, from, to int64) (io.Re
 // authenticate knows one token for each role: its name.
 func authenticate(token string) (lease.Actor, error) {
 	switch r := lease.Role(token); r {
-	case lease.Admin, lease.Submitter, lease.Reader, lease.WorkerRole:
+	case lease.Admin, lease.Submitter, lease.Reader, lease.WorkerRole, lease.Guest:
 		return lease.Actor{ID: lease.ActorID("the-" + token), Role: r, Projects: []lease.Project{"p"}}, nil
 	}
 	return lease.Actor{}, fmt.Errorf("token %q: %w", token, lease.ErrUnauthorized)
 }
 
 func newHandler(f *fake) http.Handler {
-	return api.NewHandler(api.Options{Authenticate: authenticate, Control: func(lease.Actor) lease.Control { return f }, Hosts: []string{"Control.Local"}})
+	return api.NewHandler(api.Options{Authenticate: authenticate, Control: func(lease.Actor) lease.Control { return f }, Hosts: []string{"Control.Local"}, Reach: func() lease.Reach { return reach }})
 }
 
 // serve runs a server over f and returns its URL.

@@ -43,7 +43,9 @@ type Options struct {
 	Control func(lease.Actor) lease.Control
 	// Hosts are the names, without port, by which clients may call this host,
 	// beside those of the loopback.
-	Hosts   []string
+	Hosts []string
+	// Reach tells guests where to come; nil: nowhere.
+	Reach   func() lease.Reach
 	MaxBlob int64        // 0: MaxBlob
 	Beside  *Beside      // nil: none
 	Log     *slog.Logger // nil: none
@@ -68,6 +70,7 @@ type handler struct {
 	Options
 	mux    *http.ServeMux
 	origin *http.CrossOriginProtection
+	limits limits
 }
 
 // NewHandler serves the protocol.
@@ -85,7 +88,7 @@ func NewHandler(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &handler{Options: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	h := &handler{Options: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(), limits: limits{of: map[lease.ActorID]*share{}}}
 	for _, rt := range routes {
 		h.mux.HandleFunc(rt.Method+" "+rt.Pattern, func(_ http.ResponseWriter, r *http.Request) {
 			callOf(r).serve(r, rt)
@@ -119,6 +122,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(err)
 		return
 	}
+	known(r, c.actor.ID)
+	if err := h.limits.begin(c.actor.ID, c.begun); err != nil {
+		c.fail(err)
+		return
+	}
+	defer h.limits.end(c.actor.ID)
 	if p := r.URL.EscapedPath(); path.Clean(p) != p {
 		c.fail(lease.ErrNotFound) // the mux would redirect it
 		return
@@ -132,7 +141,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit says who asks, or why it is not to be known.
 func (h *handler) admit(c *call, r *http.Request) error {
-	if !slices.Contains(h.Hosts, hostname(r.Host)) {
+	if name := hostname(r.Host); !slices.Contains(h.Hosts, name) && !arrived(r, name) {
 		// A name that somebody else's DNS points here.
 		return fmt.Errorf("host %.100q is not among this server's names: %w", r.Host, lease.ErrForbidden)
 	}
@@ -162,6 +171,13 @@ func bearer(r *http.Request) (string, error) {
 		return "", lease.ErrUnauthorized
 	}
 	return token, nil
+}
+
+// arrived reports whether a request's connection came to the address of this name.
+func arrived(r *http.Request, name string) bool {
+	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	ip := net.ParseIP(name)
+	return ok && ip != nil && ip.Equal(at.IP)
 }
 
 // hostname is a Host header without its port and brackets, in lower case.
@@ -215,6 +231,12 @@ func (c *call) serve(r *http.Request, rt route) {
 		return
 	}
 	c.control = c.h.Control(c.actor)
+	c.w.ready = false // it has set headers, but nobody else does from here on
+	if signs := func() { c.w.signs(r) }; r.Header.Get("Expect") == "" {
+		signs()
+	} else { // until it is read, the server itself may write an answer to that
+		c.body.whole = signs
+	}
 	out, err := rt.serve(c, r)
 	switch {
 	case err != nil:

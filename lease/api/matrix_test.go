@@ -6,12 +6,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/api"
@@ -74,8 +76,9 @@ func unstreamed(c lease.Control) lease.Control {
 }
 
 // classes are who may ask, in the order of the matrix: of the project, of another
-// one, and nobody's.
-var classes = []string{"admin", "submitter", "reader", "worker", "other submitter", "other reader", "other worker", "revoked", "no token"}
+// one, nobody's, and who was invited to be a worker of the project. Where the matrix
+// says nothing of a guest it is 403.
+var classes = []string{"admin", "submitter", "reader", "worker", "other submitter", "other reader", "other worker", "revoked", "no token", "guest"}
 
 // matrix is every route and what each class is answered on it. A route that has
 // no row fails the test, and so does a method of lease.Control.
@@ -198,7 +201,15 @@ var matrix = []struct {
 		return c.AddActor(ctx, lease.Actor{ID: "new", Role: lease.Admin}, abc)
 	}},
 	{"POST /v1/actors/{actor}/revoke", "RevokeActor", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error { return c.RevokeActor(ctx, s.actor) }},
-	{"PUT /v1/actors/{actor}/token", "RotateActor", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error { return c.RotateActor(ctx, s.actor, abc) }},
+	{"PUT /v1/actors/{actor}/token", "RotateActor", onlyAdmin, func(ctx context.Context, c lease.Control, s scene) error { return c.RotateActor(ctx, s.actor, abc, 0) }},
+	{"POST /v1/invitations", "Invite", "200 403 403 403  403 403 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Invite(ctx, lease.Invitation{Actor: lease.Actor{ID: "new", Role: lease.WorkerRole, Projects: []lease.Project{s.project}}, Secret: abc, For: time.Minute})
+		return err
+	}},
+	{"POST /v1/join", "Join", "403 403 403 403  403 403 403  401 401 200", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Join(ctx, abc)
+		return err
+	}},
 }
 
 const onlyAdmin = "204 403 403 403  403 403 403  401 401"
@@ -247,6 +258,12 @@ func newStage(t *testing.T) *stage {
 			role = "admin"
 		case "no token":
 			continue
+		case "guest":
+			secret, hash := store.NewInvite("mac5")
+			_, err := ctl.Invite(t.Context(), lease.Invitation{Actor: lease.Actor{ID: "mac5", Role: lease.WorkerRole, Projects: []lease.Project{"ours"}}, Secret: hash, For: time.Minute})
+			check(err)
+			st.actors[class], st.tokens[class] = must(f.Authenticate(secret)), secret
+			continue
 		}
 		a := lease.Actor{ID: lease.ActorID(strings.ReplaceAll(class, " ", "-")), Role: lease.Role(role), Projects: []lease.Project{project}}
 		token, hash := store.NewToken(a.ID)
@@ -287,7 +304,8 @@ func (f *far) upgrade(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Header.Del("Date")
-	*f.last = httptest.ResponseRecorder{Code: resp.StatusCode, HeaderMap: resp.Header, Body: new(bytes.Buffer)}
+	f.last.Code = resp.StatusCode
+	maps.Copy(f.last.Header(), resp.Header)
 	if conn, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &taped{conn, f.last.Body}
 		return resp, nil
@@ -354,6 +372,9 @@ func TestMatrix(t *testing.T) {
 	for _, row := range matrix {
 		rows[row.route], methods[row.method] = true, true
 		want := strings.Fields(row.want)
+		if len(want) < len(classes) {
+			want = append(want, "403")
+		}
 		for i, class := range classes {
 			t.Run(row.route+"/"+class, func(t *testing.T) {
 				st := newStage(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"macbatch/lease"
@@ -29,7 +30,8 @@ type body struct {
 	control *http.ResponseController
 	begun   time.Time
 	n       int64
-	err     error // io.EOF: read whole
+	err     error  // io.EOF: read whole
+	whole   func() // is called then
 }
 
 // Read sets no deadline behind the end: the server, which lifted the last one,
@@ -44,7 +46,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.control.SetReadDeadline(pace(b.begun, b.n)) //nolint:errcheck // a connection without deadlines: a recorder's
 	n, err := b.Reader.Read(p)
 	b.n += int64(n)
-	b.err = err
+	if b.err = err; errors.Is(err, io.EOF) && b.whole != nil {
+		b.whole()
+	}
 	return n, err
 }
 
@@ -82,9 +86,48 @@ type answer struct {
 	begun   time.Time
 	n       int64
 	status  int
+
+	mu    sync.Mutex
+	sign  *time.Timer // nil: the client is told nothing meanwhile
+	ready bool        // the answer has begun
+}
+
+// signEvery is how often a client that waits is told that it is still heard.
+const signEvery = 5 * time.Second
+
+// signs tells a client of this protocol that its answer is being made, so that it
+// knows a slow control plane from a dead connection.
+func (a *answer) signs(r *http.Request) {
+	if r.Header.Get(Header) == "" || r.Header.Get("Upgrade") != "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sign = time.AfterFunc(signEvery, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.ready {
+			return
+		}
+		a.control.SetWriteDeadline(time.Now().Add(grace)) //nolint:errcheck // a connection without deadlines: a recorder's
+		a.ResponseWriter.WriteHeader(http.StatusProcessing)
+		a.sign.Reset(signEvery)
+	})
+}
+
+// Header ends the signs: they would read what is changed now.
+func (a *answer) Header() http.Header {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready = true
+	if a.sign != nil {
+		a.sign.Stop()
+	}
+	return a.ResponseWriter.Header()
 }
 
 func (a *answer) WriteHeader(status int) {
+	a.Header()
 	if a.status == 0 {
 		a.status = status
 	}
@@ -93,6 +136,7 @@ func (a *answer) WriteHeader(status int) {
 }
 
 func (a *answer) Write(p []byte) (int, error) {
+	a.Header()
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}

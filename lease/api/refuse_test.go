@@ -113,14 +113,14 @@ func TestRoles(t *testing.T) {
 		"POST /v1/projects/{project}/close": "admin", "POST /v1/projects/{project}/open": "admin",
 		"PUT /v1/projects/{project}/actors/{actor}": "admin", "DELETE /v1/projects/{project}/actors/{actor}": "admin",
 		"GET /v1/actors": "admin", "POST /v1/actors": "admin", "POST /v1/actors/{actor}/revoke": "admin", "PUT /v1/actors/{actor}/token": "admin",
-		"GET /v1/jobs/{job}/input": "admin submitter reader worker",
+		"GET /v1/jobs/{job}/input": "admin submitter reader worker", "POST /v1/invitations": "admin", "POST /v1/join": "admin guest",
 	}
 	for _, r := range api.Routes() {
 		roles, ok := may[r.Method+" "+r.Pattern]
 		if !ok {
 			t.Fatalf("%s %s has no row here", r.Method, r.Pattern)
 		}
-		for _, role := range []string{"admin", "submitter", "reader", "worker"} {
+		for _, role := range []string{"admin", "submitter", "reader", "worker", "guest"} {
 			f := &fake{}
 			body, kind := "{}", "application/json"
 			if strings.Contains(r.Pattern, "/blobs/") {

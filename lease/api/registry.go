@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"macbatch/lease"
 )
@@ -24,6 +25,10 @@ type (
 		Token lease.Digest `json:"token"` // its SHA-256
 	}
 	newToken struct {
+		Token   lease.Digest  `json:"token"`
+		Overlap time.Duration `json:"overlap_ns,omitempty"`
+	}
+	joining struct {
 		Token lease.Digest `json:"token"`
 	}
 )
@@ -39,6 +44,8 @@ var registryRoutes = []route{
 	{Route{"POST", "/v1/actors", admin, false}, (*call).addActor},
 	{Route{"POST", "/v1/actors/{actor}/revoke", admin, false}, (*call).revokeActor},
 	{Route{"PUT", "/v1/actors/{actor}/token", admin, false}, (*call).rotateActor},
+	{Route{"POST", "/v1/invitations", admin, false}, (*call).invite},
+	{Route{"POST", "/v1/join", guest, false}, (*call).join},
 }
 
 func (c *call) projects(r *http.Request) (any, error) {
@@ -113,7 +120,28 @@ func (c *call) rotateActor(r *http.Request) (any, error) {
 	if err := c.decode(r, maxSmall, &t); err != nil {
 		return nil, err
 	}
-	return nil, c.control.RotateActor(r.Context(), lease.ActorID(r.PathValue("actor")), t.Token)
+	return nil, c.control.RotateActor(r.Context(), lease.ActorID(r.PathValue("actor")), t.Token, t.Overlap)
+}
+
+func (c *call) invite(r *http.Request) (any, error) {
+	var i lease.Invitation
+	if err := c.decode(r, maxSmall, &i); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Invite(r.Context(), i)
+	if c.h.Reach != nil {
+		out = c.h.Reach()
+	}
+	return out, err
+}
+
+func (c *call) join(r *http.Request) (any, error) {
+	var j joining
+	if err := c.decode(r, maxSmall, &j); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Join(r.Context(), j.Token)
+	return out, err
 }
 
 func projectPath(p lease.Project) string { return "/v1/projects/" + url.PathEscape(string(p)) }
@@ -164,8 +192,22 @@ func (c *Client) AddActor(ctx context.Context, a lease.Actor, token lease.Digest
 }
 
 // RotateActor implements lease.Registry.
-func (c *Client) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest) error {
-	return c.call(ctx, request{method: http.MethodPut, path: actorPath(id) + "/token", json: newToken{token}}, nil)
+func (c *Client) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest, overlap time.Duration) error {
+	return c.call(ctx, request{method: http.MethodPut, path: actorPath(id) + "/token", json: newToken{token, overlap}}, nil)
+}
+
+// Invite implements lease.Registry.
+func (c *Client) Invite(ctx context.Context, i lease.Invitation) (lease.Reach, error) {
+	var out lease.Reach
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/invitations", json: i}, &out)
+	return out, err
+}
+
+// Join implements lease.Registry. The client's token is the invitation's secret.
+func (c *Client) Join(ctx context.Context, token lease.Digest) (lease.Actor, error) {
+	var out lease.Actor
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/join", json: joining{token}}, &out)
+	return out, err
 }
 
 // RevokeActor implements lease.Registry.

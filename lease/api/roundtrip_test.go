@@ -34,9 +34,10 @@ var (
 		},
 		Releases: []lease.Give{{Shard: shardID, Fence: 3, Reason: "low disk", Delay: time.Minute}},
 	}
-	held = lease.Upload{Digest: abc, Size: 3, Shard: shardID, Fence: 1<<60 + 1, Token: "t"}
-	ann  = lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}
-	beat = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5, Signs: 9}}, Withdrawn: []lease.Withdrawal{withdrawal}}
+	held    = lease.Upload{Digest: abc, Size: 3, Shard: shardID, Fence: 1<<60 + 1, Token: "t"}
+	ann     = lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}
+	invited = lease.Invitation{Actor: lease.Actor{ID: "mac", Role: lease.WorkerRole, Projects: []lease.Project{"p"}}, Secret: abc, For: time.Hour, Again: true}
+	beat    = lease.Beat{Hello: worker, Leases: []lease.LeaseBeat{{Shard: shardID, Fence: 3, Phase: lease.Running, Work: 5, Signs: 9}}, Withdrawn: []lease.Withdrawal{withdrawal}}
 )
 
 // operations call each route once, and say what the control plane must be asked.
@@ -146,7 +147,11 @@ var operations = []struct {
 	{"GET /v1/actors", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Actors(ctx) }, nil},
 	{"POST /v1/actors", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.AddActor(ctx, ann, abc) }, []any{ann, abc}},
 	{"POST /v1/actors/{actor}/revoke", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RevokeActor(ctx, "ann") }, []any{"revoke", lease.ActorID("ann")}},
-	{"PUT /v1/actors/{actor}/token", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return nil, c.RotateActor(ctx, "ann", abc) }, []any{lease.ActorID("ann"), abc}},
+	{"PUT /v1/actors/{actor}/token", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
+		return nil, c.RotateActor(ctx, "ann", abc, time.Hour)
+	}, []any{lease.ActorID("ann"), abc, time.Hour}},
+	{"POST /v1/invitations", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Invite(ctx, invited) }, []any{invited}},
+	{"POST /v1/join", lease.Guest, func(ctx context.Context, c lease.Control) (any, error) { return c.Join(ctx, abc) }, []any{abc}},
 }
 
 func read(r io.ReadCloser, err error) (any, error) {

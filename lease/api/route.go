@@ -36,6 +36,7 @@ var (
 	submitter = []lease.Role{lease.Submitter}
 	worker    = []lease.Role{lease.WorkerRole}
 	admin     = []lease.Role{lease.Admin}
+	guest     = []lease.Role{lease.Guest}
 	anyone    = []lease.Role{lease.WorkerRole, lease.Reader}
 )
 
@@ -440,7 +441,16 @@ func (c *call) decodeBody(r *http.Request, limit int64, read func(io.Reader) err
 	if r.ContentLength > limit {
 		return fmt.Errorf("body of %d bytes, over %d: %w", r.ContentLength, limit, lease.ErrTooLarge)
 	}
-	err := read(c.body)
+	size := r.ContentLength
+	if size < 0 {
+		size = limit
+	}
+	done, err := c.h.limits.read(c.actor.ID, size)
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = read(c.body)
 	if err != nil && c.body.broken() != nil {
 		return fmt.Errorf("the body ended early: %w", lease.ErrMalformed)
 	}

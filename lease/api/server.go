@@ -25,6 +25,7 @@ func NewServer(h http.Handler, log *slog.Logger) *Server {
 	}
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
+	crowd := newCrowd()
 	open := &streams{all: map[*streamed]bool{}}
 	return &Server{streams: open, Server: http.Server{
 		Handler:                      h,
@@ -34,6 +35,8 @@ func NewServer(h http.Handler, log *slog.Logger) *Server {
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" needs a token like the rest
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		Protocols:                    http1,
+		ConnContext:                  crowd.come,
+		ConnState:                    crowd.state,
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), streamsKey{}, open)
 		},

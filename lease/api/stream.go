@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,22 +22,24 @@ import (
 // one at a time.
 type stream struct {
 	conn  io.ReadWriteCloser
+	raw   net.Conn // what carries it, for its deadline; nil: not known
 	in    *bufio.Reader
 	out   []byte // the newest frame
 	token string // that it was opened with
 
 	// Nothing came in time, or nobody needs it: then it ends. Moving a timer with
 	// each frame would wake a thread each time, so that it looks at what moves.
-	begun time.Time
-	until atomic.Int64 // in nanoseconds since begun
-	timer *time.Timer
+	begun  time.Time
+	until  atomic.Int64 // in nanoseconds since begun
+	timer  *time.Timer
+	rested time.Time // since when it rests
 
 	mu   sync.Mutex
 	ends error // why this end closed it
 }
 
-func newStream(conn io.ReadWriteCloser, token string) *stream {
-	s := &stream{conn: conn, in: bufio.NewReader(conn), token: token, begun: time.Now()}
+func newStream(conn io.ReadWriteCloser, raw net.Conn, token string) *stream {
+	s := &stream{conn: conn, raw: raw, in: bufio.NewReader(conn), token: token, begun: time.Now()}
 	s.allow(streamQuiet)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +85,30 @@ func (s *stream) cause() error {
 	return s.ends
 }
 
+// Of a stream that rested for restless, it is looked for peekTime whether the other
+// end has closed it meanwhile: what has come is seen at once.
+const (
+	restless = 10 * time.Millisecond
+	peekTime = time.Millisecond
+)
+
+// alive reports whether a stream that rested may be used. One that is about to end
+// is left alone.
+func (s *stream) alive() bool {
+	if s.left() < time.Second || s.cause() != nil {
+		return false
+	}
+	now := time.Now()
+	if s.raw == nil || now.Sub(s.rested) < restless {
+		return true
+	}
+	if s.raw.SetReadDeadline(now.Add(peekTime)) != nil {
+		return false
+	}
+	_, err := s.in.Peek(1) // nothing may come
+	return errors.Is(err, os.ErrDeadlineExceeded) && s.raw.SetReadDeadline(time.Time{}) == nil
+}
+
 // kept are a client's streams that rest.
 type kept struct {
 	mu    sync.Mutex
@@ -92,18 +121,20 @@ const plainFor = time.Minute
 
 // take returns a stream for a token that rests, or nil; try: one may be opened.
 func (k *kept) take(token string) (s *stream, try bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for len(k.idle) > 0 {
+	for {
+		k.mu.Lock()
 		last := len(k.idle) - 1
+		if last < 0 {
+			defer k.mu.Unlock()
+			return nil, time.Now().After(k.plain)
+		}
 		s, k.idle = k.idle[last], k.idle[:last]
-		// One that is about to end is left alone.
-		if s.token == token && s.left() > time.Second && s.cause() == nil {
+		k.mu.Unlock()
+		if s.token == token && s.alive() {
 			return s, true
 		}
 		s.close(errStalled)
 	}
-	return nil, time.Now().After(k.plain)
 }
 
 func (k *kept) put(s *stream) {
@@ -113,6 +144,7 @@ func (k *kept) put(s *stream) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s.allow(streamKeep)
+	s.rested = time.Now()
 	k.idle = append(k.idle, s)
 }
 
@@ -159,6 +191,8 @@ func (c *Client) streamed(ctx context.Context, x *lease.Exchange) (out lease.Exc
 
 // open asks for a stream. Without an error and without one there are none.
 func (c *Client) open(ctx context.Context, token string) (*stream, error) {
+	var raw net.Conn
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { raw = i.Conn }})
 	p := newPatience(ctx, answerWait)
 	defer p.end()
 	resp, err := c.send(p, request{method: http.MethodGet, path: "/v1/exchange/stream", stream: true, token: token})
@@ -171,7 +205,7 @@ func (c *Client) open(ctx context.Context, token string) (*stream, error) {
 	}
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if resp.StatusCode == http.StatusSwitchingProtocols && ok && wire.Upgraded(resp.Header) {
-		return newStream(conn, token), nil
+		return newStream(conn, raw, token), nil
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
@@ -241,6 +275,7 @@ func (s *stream) exchange(ctx context.Context, x *lease.Exchange, out *lease.Exc
 			if err := wire.ReadErrorFrame(body); err != nil {
 				return k == wire.FrameError, err
 			}
+		case wire.FrameExchange: // goes the other way
 		}
 		return false, &lostError{nil, fmt.Errorf("answer not understood: frame of kind %d", k)}
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,6 +113,36 @@ func TestStreamIsKept(t *testing.T) {
 	}
 }
 
+// TestStreamOfAServerThatWas: a stream that ended while it rested costs nobody an
+// error.
+func TestStreamOfAServerThatWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes()
+		c := must(api.Dial("http://localhost", func() string { return "worker" }, &http.Client{Transport: &http.Transport{DialContext: p.dial}}))
+		defer c.Close()
+		for n := range uint64(3) {
+			h := &counted{Handler: newHandler(&fake{exchanged: echo})}
+			srv := api.NewServer(h, nil)
+			p.done, p.once = make(chan struct{}), sync.Once{}
+			var done sync.WaitGroup
+			done.Go(func() { srv.Serve(p) }) //nolint:errcheck // that it was closed
+			for range 2 {
+				if err := claimed(t.Context(), c, n+1); err != nil {
+					t.Fatalf("Exchange with server %d = %v", n, err)
+				}
+				<-time.After(time.Second) // it is looked at, and is good
+			}
+			if h.upgrades.Load() != 1 {
+				t.Fatalf("2 exchanges took %d streams", h.upgrades.Load())
+			}
+			if err := srv.Close(); err != nil {
+				t.Fatal(err)
+			}
+			done.Wait()
+		}
+	})
+}
+
 // TestStreamWhereThereIsNone: a proxy that lets only requests through costs one
 // question a minute.
 func TestStreamWhereThereIsNone(t *testing.T) {
@@ -188,7 +219,7 @@ func TestStreamPatience(t *testing.T) {
 				<-time.After(10 * time.Second)
 			}
 		}},
-		{"half an answer", 60 * time.Second, func(conn net.Conn, r *bufio.Reader) {
+		{"half an answer", 25 * time.Second, func(conn net.Conn, r *bufio.Reader) {
 			conn.Write([]byte("\x00\x00\x10\x00\x02\x01")) //nolint:errcheck // a test's
 			io.Copy(io.Discard, r)                         //nolint:errcheck // likewise
 		}},
@@ -240,14 +271,23 @@ func upgraded(t *testing.T, url, token string) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })                                                 //nolint:errcheck // it may be closed
-	io.WriteString(conn, strings.Replace(upgrade, "Bearer admin", "Bearer "+token, 1)) //nolint:errcheck // the answer would tell
+	t.Cleanup(func() { conn.Close() }) //nolint:errcheck // it may be closed
+	return conn, granted(t, conn, token)
+}
+
+// granted asks for a stream on a connection.
+func granted(t *testing.T, conn net.Conn, token string) *bufio.Reader {
+	io.WriteString(conn, strings.Replace(upgrade, "Bearer admin", "Bearer "+token, 1)) //nolint:errcheck // the answer tells
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("a stream was answered with %v, %v", resp, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return conn, r
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("a stream was answered with %s", resp.Status)
+	}
+	return r
 }
 
 // TestStreamBadFrames: what is no exchange is told so and ends the stream; what
@@ -316,7 +356,7 @@ func TestStreamRights(t *testing.T) {
 	}
 	for name, end := range map[lease.ActorID]func() error{
 		"revoked": func() error { return ctl.RevokeActor(t.Context(), "revoked") },
-		"rotated": func() error { return ctl.RotateActor(t.Context(), "rotated", lease.Digest{1}) },
+		"rotated": func() error { return ctl.RotateActor(t.Context(), "rotated", lease.Digest{1}, 0) },
 	} {
 		c := add(name)
 		if err := ask(c, lease.WorkerID(name), 1, 0); err != nil {
@@ -413,11 +453,7 @@ func TestDeafStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, upgrade) //nolint:errcheck // the answer tells
-		r := bufio.NewReader(conn)
-		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatalf("a stream was answered with %v, %v", resp, err)
-		}
+		granted(t, conn, "worker")
 		x := must(wire.AppendExchange(nil, &exchange))
 		conn.Write(wire.EndFrame(append(wire.BeginFrame(nil, wire.FrameExchange), x...))) //nolint:errcheck // a test's
 		begun := time.Now()
@@ -426,6 +462,30 @@ func TestDeafStream(t *testing.T) {
 		}
 		if took := time.Since(begun); took > 2*time.Minute {
 			t.Fatalf("a client that does not read is kept for %v", took)
+		}
+	})
+}
+
+// TestSlowFrame: one that comes slowly, but not too slowly, is waited for.
+func TestSlowFrame(t *testing.T) {
+	f := &fake{exchanged: echo}
+	bubble(t, f, func(t *testing.T, p *pipes, _ *api.Client) {
+		conn, err := p.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		r := granted(t, conn, "worker")
+		x := lease.Exchange{Hello: worker, Request: 7, Reports: []lease.Report{{Shard: shardID, Result: []byte(`"` + strings.Repeat("a", 1<<20) + `"`)}}}
+		b := wire.EndFrame(must(wire.AppendExchange(wire.BeginFrame(nil, wire.FrameExchange), &x)))
+		for piece := range slices.Chunk(b, 20<<10) {
+			if _, err := conn.Write(piece); err != nil {
+				t.Fatalf("a slow frame is cut: %v", err)
+			}
+			<-time.After(time.Second)
+		}
+		if k, _, err := wire.ReadFrame(r, 1<<20, func(r io.Reader) io.Reader { return r }); err != nil || k != wire.FrameExchanged || len(f.asked) != 1 {
+			t.Fatalf("a slow frame is answered with kind %d, %v", k, err)
 		}
 	})
 }

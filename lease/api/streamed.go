@@ -21,11 +21,11 @@ import (
 
 // The times of a stream.
 const (
-	streamIdle  = 30 * time.Second // the next frame begins within, or up to a third sooner; clients leave before
-	streamKeep  = 15 * time.Second // a client keeps one that it does not need
-	streamPulse = 10 * time.Second // between two signs that an answer is being made
-	streamQuiet = 30 * time.Second // silence after which a client gives up, though it waits for an answer
-	streamWatch = time.Second      // an answer that takes longer is made only while the client is there
+	streamIdle  = 30 * time.Second      // the next frame begins within, or up to a third sooner; clients leave before
+	streamKeep  = 15 * time.Second      // a client keeps one that it does not need
+	streamPulse = 10 * time.Second      // between two signs that an answer is being made
+	streamQuiet = 30 * time.Second      // silence after which a client gives up, though it waits for an answer
+	streamWatch = 50 * time.Millisecond // an answer that takes longer is made only while the client is there
 )
 
 // streamed is the control plane's end of a stream. One goroutine reads, asks and

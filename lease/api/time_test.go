@@ -271,13 +271,13 @@ func TestSilentServer(t *testing.T) {
 			want time.Duration
 			do   func() error
 		}{
-			{"Job", 45 * time.Second, func() error { _, err := c.Job(t.Context(), jobID); return err }},
-			{"Heartbeat", 45 * time.Second, func() error { _, err := c.Heartbeat(t.Context(), beat); return err }},
-			{"asking for a stream", 45 * time.Second, func() error { _, err := c.Exchange(t.Context(), exchange); return err }},
-			{"Exchange", 65 * time.Second, func() error { _, err := unstreamed(c).Exchange(t.Context(), exchange); return err }},
+			{"Job", 20 * time.Second, func() error { _, err := c.Job(t.Context(), jobID); return err }},
+			{"Heartbeat", 20 * time.Second, func() error { _, err := c.Heartbeat(t.Context(), beat); return err }},
+			{"asking for a stream", 20 * time.Second, func() error { _, err := c.Exchange(t.Context(), exchange); return err }},
+			{"Exchange", 20 * time.Second, func() error { _, err := unstreamed(c).Exchange(t.Context(), exchange); return err }},
 			{"Verify", 10 * time.Minute, func() error { _, err := c.Verify(t.Context()); return err }},
-			{"PutBlob", 60 * time.Second, func() error { return c.PutBlob(t.Context(), held, strings.NewReader("abc")) }},
-			{"Blob", 110 * time.Second, func() error {
+			{"PutBlob", 25 * time.Second, func() error { return c.PutBlob(t.Context(), held, strings.NewReader("abc")) }},
+			{"Blob", 75 * time.Second, func() error {
 				r, _, err := c.Blob(t.Context(), shardID, abc)
 				if err != nil {
 					return err
@@ -315,7 +315,7 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-const stall = 60 * time.Second
+const stall = 25 * time.Second
 
 // BenchmarkExchange is one exchange of 100 reports and 100 grants, over loopback.
 func BenchmarkExchange(b *testing.B) {

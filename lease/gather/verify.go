@@ -24,7 +24,7 @@ const (
 )
 
 // VerifyOutputs checks an output folder against its manifest, without a control
-// plane. An empty list means that each output is there as it was written.
+// plane. An empty list means that each output is there as it was written, and nothing else.
 func VerifyOutputs(out string) (problems []lease.Problem, err error) {
 	root, err := os.OpenRoot(out)
 	if err != nil {
@@ -53,6 +53,11 @@ func VerifyOutputs(out string) (problems []lease.Problem, err error) {
 			}
 		}
 	}
+	more, err := extra(root, lines)
+	if err != nil {
+		return nil, fmt.Errorf("verify outputs in %q: %w", out, err)
+	}
+	problems = append(problems, more...)
 	slices.SortFunc(problems, func(a, b lease.Problem) int { return strings.Compare(a.Subject, b.Subject) })
 	if j, err := root.ReadFile(journalName); err == nil && len(bytes.TrimSpace(j)) > 0 {
 		problems = append(problems, lease.Problem{Kind: Unfinished, Subject: manifestName, Detail: "a gathering was interrupted; gather again"})

@@ -658,9 +658,9 @@ func testRegistry(t *testing.T, ctl lease.Control, f *Fixture) {
 		must("close", ctl.CloseProject(ctx, "films"), nil)
 		must("add", ctl.AddActor(ctx, ann, lease.Digest{1}), nil)
 		must("unassign", ctl.Unassign(ctx, ann.ID, lease.DefaultProject), nil)
-		must("rotate", ctl.RotateActor(ctx, ann.ID, lease.Digest{2}), nil)
+		must("rotate", ctl.RotateActor(ctx, ann.ID, lease.Digest{2}, 0), nil)
 		must("add after a rotation", ctl.AddActor(ctx, ann, lease.Digest{1}), lease.ErrNotAllowed)
-		must("rotate back", ctl.RotateActor(ctx, ann.ID, lease.Digest{1}), nil)
+		must("rotate back", ctl.RotateActor(ctx, ann.ID, lease.Digest{1}, 0), nil)
 		must("assign", ctl.Assign(ctx, ann.ID, lease.DefaultProject), nil)
 		must("open", ctl.OpenProject(ctx, "films"), nil)
 	}
@@ -678,7 +678,7 @@ func testRegistry(t *testing.T, ctl lease.Control, f *Fixture) {
 	}
 	must("assign a revoked actor", ctl.Assign(ctx, ann.ID, "films"), lease.ErrNotFound)
 	must("assign to no project", ctl.Assign(ctx, ann.ID, "nowhere"), lease.ErrNotFound)
-	must("rotate nobody", ctl.RotateActor(ctx, "bob", lease.Digest{1}), lease.ErrNotFound)
+	must("rotate nobody", ctl.RotateActor(ctx, "bob", lease.Digest{1}, 0), lease.ErrNotFound)
 	must("revoke nobody", ctl.RevokeActor(ctx, "bob"), lease.ErrNotFound)
 	must("close nothing", ctl.CloseProject(ctx, "nowhere"), lease.ErrNotFound)
 	must("a role that is none", ctl.AddActor(ctx, lease.Actor{ID: "bob", Role: "boss"}, lease.Digest{1}), lease.ErrInvalid)
@@ -688,6 +688,7 @@ func testRegistry(t *testing.T, ctl lease.Control, f *Fixture) {
 		must(fmt.Sprintf("create %q", p), ctl.CreateProject(ctx, p), lease.ErrInvalid)
 	}
 	must("create a name of many letters", ctl.CreateProject(ctx, "Фильмы-2.b_c"), nil)
+	testInvite(t, ctl, f)
 	_, err = ctl.Submit(ctx, lease.Submission{Project: "nowhere", Kind: "test", Params: []byte(`{"items":1}`)})
 	must("submit to no project", err, lease.ErrNotFound)
 }

@@ -108,8 +108,16 @@ func (n near) AddActor(ctx context.Context, a lease.Actor, token lease.Digest) e
 	return n.ctl().AddActor(ctx, a, token)
 }
 
-func (n near) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest) error {
-	return n.ctl().RotateActor(ctx, id, token)
+func (n near) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest, overlap time.Duration) error {
+	return n.ctl().RotateActor(ctx, id, token, overlap)
+}
+
+func (n near) Invite(ctx context.Context, i lease.Invitation) (lease.Reach, error) {
+	return n.ctl().Invite(ctx, i)
+}
+
+func (n near) Join(ctx context.Context, token lease.Digest) (lease.Actor, error) {
+	return n.ctl().Join(ctx, token)
 }
 
 func (n near) RevokeActor(ctx context.Context, id lease.ActorID) error {

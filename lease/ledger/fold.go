@@ -203,7 +203,7 @@ func (v *verifier) shardEvent(id lease.ShardID, f *fold, ev *lease.Event) {
 	case lease.EventQueued, lease.EventReady, lease.EventCarried:
 	case lease.EventSubmitted, lease.EventPaused, lease.EventResumed, lease.EventCreated, lease.EventRestored,
 		lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
-		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned,
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventActorInvited, lease.EventActorJoined, lease.EventAssigned, lease.EventUnassigned,
 		lease.EventRetried, lease.EventPruned, lease.EventCheckpoint:
 		v.add("event_unreadable", id.String(), "event %d (%s) is not one of a shard", ev.Seq, ev.Kind)
 	}

@@ -87,6 +87,7 @@ func (v *verifier) carriedScope(name string, f *scopeFold, ev *lease.Event, base
 var turns = map[lease.EventKind]bool{
 	lease.EventProjectCreated: false, lease.EventProjectOpened: false, lease.EventProjectClosed: true,
 	lease.EventActorAdded: false, lease.EventActorRotated: false, lease.EventActorRevoked: true,
+	lease.EventActorInvited: false, lease.EventActorJoined: false,
 }
 
 // scopeRows compares the rows of projects and actors with their histories.

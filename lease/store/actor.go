@@ -17,12 +17,15 @@ import (
 	"macbatch/lease"
 )
 
-// actorRow is an actor as stored: of its token only the hash. A row is never
+// actorRow is an actor as stored: of its secrets only the hashes. A row is never
 // changed but replaced: what reads it needs no lock.
 type actorRow struct {
-	lease.Identity
-	token lease.Digest
-	used  *atomic.Int64 // when its token was last shown, in ms; in memory only
+	lease.Identity               // Invited and Former are the ends of invite and former, be they past or not
+	token          lease.Digest  // zero: it has not joined yet
+	former         lease.Digest  // the token before this one
+	invite         lease.Digest  // secret of its newest invitation
+	joined         lease.Digest  // the token that this invitation was good for; zero: it is open
+	used           *atomic.Int64 // when its token was last shown, in ms; in memory only
 }
 
 func actorKey(id lease.ActorID) []byte { return append([]byte{keyActor}, id...) }
@@ -40,7 +43,27 @@ func encodeActor(a *actorRow) []byte {
 	}
 	e.uint(uint64(a.Events))
 	e.uint(a.Last)
+	e.digest(a.former)
+	e.digest(a.invite)
+	e.digest(a.joined)
+	e.uint(millis(a.Former))
+	e.uint(millis(a.Invited))
 	return e.b
+}
+
+// millis is an instant as rows keep it: none is 0.
+func millis(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.UnixMilli())
+}
+
+func instant(ms uint64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms)).UTC()
 }
 
 // decodeActor reads a row, or one of the first form, which was JSON and had no events.
@@ -59,7 +82,7 @@ func decodeActor(id lease.ActorID, b []byte) (*actorRow, error) {
 		return a, nil
 	}
 	d := decoder{b: b}
-	d.version()
+	version := d.version()
 	a.Role = lease.Role(d.string())
 	copy(a.token[:], d.take(32))
 	a.Created, a.Revoked = time.UnixMilli(int64(d.uint())).UTC(), d.bool()
@@ -67,6 +90,11 @@ func decodeActor(id lease.ActorID, b []byte) (*actorRow, error) {
 		a.Projects = append(a.Projects, lease.Project(d.string()))
 	}
 	a.Events, a.Last = d.uint32(), d.uint()
+	if version >= 3 {
+		a.former, a.invite, a.joined = d.digest(), d.digest(), d.digest()
+		a.Former, a.Invited = instant(d.uint()), instant(d.uint())
+	}
+	a.Absent = a.token.IsZero()
 	if err := d.done(); err != nil {
 		return nil, fmt.Errorf("actor %q: row damaged: %w", id, err)
 	}
@@ -107,28 +135,53 @@ func (t *tx) assign(a *actorRow, by lease.ActorID, projects []lease.Project) *ac
 	return a
 }
 
-// tokenPrefix begins every token, so that one is known when it is seen.
-const tokenPrefix = "mb_"
+// What every token begins with, and every secret of an invitation, so that one is
+// known when it is seen.
+const (
+	tokenPrefix  = "mb_"
+	invitePrefix = "mbj_"
+)
 
 // NewToken makes a token for an actor: 256 random bits behind the actor's id.
-func NewToken(id lease.ActorID) (token string, hash lease.Digest) {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	token = tokenPrefix + string(id) + "_" + base64.RawURLEncoding.EncodeToString(b[:])
-	return token, lease.Digest(sha256.Sum256([]byte(token)))
+func NewToken(id lease.ActorID) (token string, hash lease.Digest) { return newSecret(tokenPrefix, id) }
+
+// NewInvite makes the secret of an invitation to be an actor.
+func NewInvite(id lease.ActorID) (secret string, hash lease.Digest) {
+	return newSecret(invitePrefix, id)
 }
 
-// Authenticate returns the actor a token belongs to, or ErrUnauthorized.
+func newSecret(prefix string, id lease.ActorID) (secret string, hash lease.Digest) {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	secret = prefix + string(id) + "_" + base64.RawURLEncoding.EncodeToString(b[:])
+	return secret, lease.Digest(sha256.Sum256([]byte(secret)))
+}
+
+// Authenticate returns the actor a token belongs to, or ErrUnauthorized. The
+// secret of an invitation belongs to a guest of the actor's name, as long as it is
+// good.
 func (s *Store) Authenticate(token string) (lease.Actor, error) {
-	rest, ok := strings.CutPrefix(token, tokenPrefix)
-	id, _, ok2 := strings.Cut(rest, "_")
-	hash := sha256.Sum256([]byte(token))
-	a := s.scope.Load().actors[lease.ActorID(id)]
-	if !ok || !ok2 || a == nil || a.Revoked || subtle.ConstantTimeCompare(hash[:], a.token[:]) != 1 {
+	hash, now := sha256.Sum256([]byte(token)), s.now()
+	is := func(d lease.Digest) bool { return !d.IsZero() && subtle.ConstantTimeCompare(hash[:], d[:]) == 1 }
+	if a := s.named(token, invitePrefix); a != nil && is(a.invite) && now.Before(a.Invited) {
+		return lease.Actor{ID: a.ID, Role: lease.Guest}, nil
+	}
+	a := s.named(token, tokenPrefix)
+	if a == nil || !is(a.token) && !(is(a.former) && now.Before(a.Former)) {
 		return lease.Actor{}, lease.ErrUnauthorized
 	}
-	a.used.Store(s.now().UnixMilli())
+	a.used.Store(now.UnixMilli())
 	return a.Actor, nil
+}
+
+// named is the actor that a secret names, unless there is none or it was revoked.
+func (s *Store) named(secret, prefix string) *actorRow {
+	rest, ok := strings.CutPrefix(secret, prefix)
+	id, _, ok2 := strings.Cut(rest, "_")
+	if a := s.scope.Load().actors[lease.ActorID(id)]; ok && ok2 && a != nil && !a.Revoked {
+		return a
+	}
+	return nil
 }
 
 // SetActor adds an actor, or replaces its role, projects and token. It is for
@@ -143,7 +196,8 @@ func (s *Store) SetActor(a lease.Actor, token lease.Digest) error {
 		if old := before.actors[a.ID]; old != nil {
 			row, kind = *old, lease.EventActorRotated
 		}
-		row.ID, row.Role, row.Revoked, row.token = a.ID, a.Role, false, token
+		row.ID, row.Role, row.Revoked, row.token, row.Absent = a.ID, a.Role, false, token, false
+		row.former, row.invite, row.joined = lease.Digest{}, lease.Digest{}, lease.Digest{}
 		t.assign(t.tellActor(row, lease.Event{Kind: kind, Reason: string(a.Role)}), "", a.Projects)
 		return nil
 	}}

@@ -428,7 +428,7 @@ func encodeEvent(e *encoder, ev *lease.Event) {
 		e.uint(uint64(ev.For))
 		e.string(string(ev.What))
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
-		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventActorInvited, lease.EventActorJoined, lease.EventAssigned, lease.EventUnassigned:
 		e.string(string(ev.Project))
 		e.string(string(ev.Subject))
 	}
@@ -482,7 +482,7 @@ func decodeEvent(seq uint64, b []byte) (ev lease.Event, err error) {
 	case lease.EventPaused, lease.EventResumed:
 		ev.For, ev.What = time.Duration(in.uint()), lease.Kind(in.string())
 	case lease.EventProjectCreated, lease.EventProjectClosed, lease.EventProjectOpened, lease.EventActorAdded,
-		lease.EventActorRotated, lease.EventActorRevoked, lease.EventAssigned, lease.EventUnassigned:
+		lease.EventActorRotated, lease.EventActorRevoked, lease.EventActorInvited, lease.EventActorJoined, lease.EventAssigned, lease.EventUnassigned:
 		ev.Project, ev.Subject = lease.Project(in.string()), lease.ActorID(in.string())
 	}
 	return ev, in.done()

@@ -19,7 +19,8 @@
 //	                      offset and item of the next shard (8 each), and a sum (8)
 //	k project 0 key       idempotency key → job (8 bytes)
 //	u digest              identity of reusable work → job, seq of the shard that did it
-//	a actor               an actor: role, SHA-256 of its token, projects
+//	a actor               an actor: role, projects, SHA-256 of its token, of the one
+//	                      before and of an invitation's secret, with their ends
 //	q project             a project: open or closed
 //	n job seq             the number of the shard that supersedes this one (4 bytes)
 //	d job                 the job was pruned, and its shards are being removed

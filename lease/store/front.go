@@ -23,7 +23,7 @@ type front struct {
 	term   time.Duration
 	sees   func(w *workerSeen, p lease.Project) bool
 	loaded []string
-	fleets []fleet
+	fleets map[classKey]*fleet
 
 	firm   heads // not to be passed
 	cold   heads // of models that are not loaded

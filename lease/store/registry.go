@@ -14,6 +14,9 @@ import (
 // Projects implements lease.Registry.
 func (c *control) Projects(context.Context) (out []lease.Scope, err error) {
 	actor, err := c.actor.now()
+	if err == nil && actor.Role == lease.Guest {
+		err = fmt.Errorf("list projects: %w", lease.ErrForbidden)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +111,12 @@ func (c *control) Actors(context.Context) (out []lease.Identity, err error) {
 		}
 		id := a.Identity
 		id.Projects = slices.Sorted(slices.Values(a.Projects))
-		if ms := a.used.Load(); ms != 0 {
-			id.Used = time.UnixMilli(ms).UTC()
+		id.Used = instant(uint64(a.used.Load()))
+		if now := c.s.now(); a.Revoked || !a.joined.IsZero() || !now.Before(id.Invited) {
+			id.Invited = time.Time{}
+		}
+		if now := c.s.now(); a.Revoked || !now.Before(id.Former) {
+			id.Former = time.Time{}
 		}
 		out = append(out, id)
 	}
@@ -121,21 +128,16 @@ func (c *control) Actors(context.Context) (out []lease.Identity, err error) {
 func (c *control) AddActor(ctx context.Context, a lease.Actor, token lease.Digest) error {
 	return c.change(ctx, fmt.Sprintf("add actor %q", a.ID), func(t *tx) error {
 		if old := t.s.scope.Load().actors[a.ID]; old != nil && old.Events > 0 {
-			if !old.Revoked && old.token == token && old.Role == a.Role {
+			if !old.Revoked && !token.IsZero() && old.token == token && old.Role == a.Role {
 				return nil // asked for again
 			}
 			return fmt.Errorf("the name was given before: %w", lease.ErrNotAllowed)
 		}
-		if err := a.ID.Check(); err != nil {
+		if err := t.newcomer(a); err != nil {
 			return err
 		}
-		if !slices.Contains(lease.Roles, a.Role) || token.IsZero() {
-			return fmt.Errorf("role %q, or no token: %w", a.Role, lease.ErrInvalid)
-		}
-		for _, p := range a.Projects {
-			if _, err := t.project(p); err != nil {
-				return fmt.Errorf("project %q: %w", p, err)
-			}
+		if token.IsZero() {
+			return fmt.Errorf("no token: %w", lease.ErrInvalid)
 		}
 		row := actorRow{Identity: lease.Identity{Actor: lease.Actor{ID: a.ID, Role: a.Role}, Created: t.stamp()}, token: token, used: new(atomic.Int64)}
 		added := t.tellActor(row, lease.Event{Kind: lease.EventActorAdded, Actor: c.actor.ID, Reason: string(a.Role)})
@@ -145,18 +147,16 @@ func (c *control) AddActor(ctx context.Context, a lease.Actor, token lease.Diges
 }
 
 // RotateActor implements lease.Registry.
-func (c *control) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest) error {
+func (c *control) RotateActor(ctx context.Context, id lease.ActorID, token lease.Digest, overlap time.Duration) error {
 	return c.change(ctx, fmt.Sprintf("rotate actor %q", id), func(t *tx) error {
 		a, err := t.actor(id)
 		if err != nil || a.token == token {
 			return err
 		}
-		if token.IsZero() {
-			return fmt.Errorf("no token: %w", lease.ErrInvalid)
+		if token.IsZero() || token == a.invite || overlap < 0 || overlap > lease.MaxOverlap {
+			return fmt.Errorf("no token, or an overlap of %v, over %v: %w", overlap, lease.MaxOverlap, lease.ErrInvalid)
 		}
-		row := *a
-		row.token = token
-		t.tellActor(row, lease.Event{Kind: lease.EventActorRotated, Actor: c.actor.ID, Reason: string(a.Role)})
+		t.tellActor(a.withToken(token, t.stamp(), overlap), lease.Event{Kind: lease.EventActorRotated, Actor: c.actor.ID, Reason: string(a.Role)})
 		return nil
 	})
 }

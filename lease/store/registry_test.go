@@ -459,7 +459,7 @@ func TestTokens(t *testing.T) {
 	}
 	old := token
 	token, hash = store.NewToken("ann")
-	if err := ctl.RotateActor(t.Context(), "ann", hash); err != nil || !good() {
+	if err := ctl.RotateActor(t.Context(), "ann", hash, 0); err != nil || !good() {
 		t.Errorf("the new token is not known: %v", err)
 	}
 	if _, err := f.Authenticate(old); err == nil {
@@ -550,5 +550,42 @@ func TestCutCarriesScope(t *testing.T) {
 	}
 	if problems, err := ctl.Verify(t.Context()); err != nil || len(problems) > 0 {
 		t.Errorf("verify = %v, %v", problems, err)
+	}
+}
+
+// TestJoinRace: of many that join by one invitation at once, one wins; all that
+// repeat it with its token are answered alike.
+func TestJoinRace(t *testing.T) {
+	f := leasetest.Open(t, memkv.Open(), leasetest.NewBlobs(), leasetest.NewClock())
+	secret, hash := store.NewInvite("mac")
+	if _, err := f.Near().Invite(t.Context(), lease.Invitation{Actor: lease.Actor{ID: "mac", Role: lease.WorkerRole}, Secret: hash, For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	guest, err := f.Authenticate(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const racers, tries = 8, 3
+	var group sync.WaitGroup
+	errs := make([][tries]error, racers)
+	for i := range racers {
+		for k := range tries {
+			group.Go(func() { _, errs[i][k] = f.As(guest).Join(t.Context(), lease.Digest{byte(i + 1)}) })
+		}
+	}
+	group.Wait()
+	won := 0
+	for i := range errs {
+		for _, err := range errs[i] {
+			if (err == nil) != (errs[i][0] == nil) || err != nil && !errors.Is(err, lease.ErrUnauthorized) {
+				t.Fatalf("racer %d: %v", i, errs[i])
+			}
+		}
+		if errs[i][0] == nil {
+			won++
+		}
+	}
+	if won != 1 {
+		t.Fatalf("%d of %d racers joined, want one", won, racers)
 	}
 }

@@ -110,6 +110,8 @@ func (a asker) now() (lease.Actor, error) {
 		return a.Actor, nil
 	case row.Revoked:
 		return lease.Actor{}, fmt.Errorf("actor %q: %w", a.ID, lease.ErrUnauthorized)
+	case a.Role == lease.Guest: // not yet the actor it may become
+		return lease.Actor{ID: a.ID, Role: lease.Guest}, nil
 	}
 	return row.Actor, nil
 }

@@ -20,7 +20,6 @@ const (
 
 // fleet is what workers together do of a need in a project.
 type fleet struct {
-	classKey
 	mine   *lease.Pace // of the worker that claims; nil: not known
 	others float64     // units in a nanosecond of those that are alive and able
 	best   float64     // nanoseconds for a unit, of the fastest of them
@@ -28,13 +27,11 @@ type fleet struct {
 
 // fleet looks at the workers once for each class.
 func (f *front) fleet(of classKey) *fleet {
-	for i := range f.fleets {
-		if f.fleets[i].classKey == of {
-			return &f.fleets[i]
-		}
+	if fl := f.fleets[of]; fl != nil {
+		return fl
 	}
 	n := of.need
-	fl := fleet{classKey: of, mine: lease.PaceOf(f.claim.Paces, n.Kind, n.Model), best: math.Inf(1)}
+	fl := &fleet{mine: lease.PaceOf(f.claim.Paces, n.Kind, n.Model), best: math.Inf(1)}
 	for id, w := range f.x.workers {
 		if fl.mine == nil || id == f.claim.Worker || w.seen.IsZero() || f.now.Sub(w.seen) >= f.term || w.job != 0 || f.x.stops.workers[id] {
 			continue
@@ -44,8 +41,11 @@ func (f *front) fleet(of classKey) *fleet {
 			fl.best = min(fl.best, float64(p.Thousand)/1000)
 		}
 	}
-	f.fleets = append(f.fleets, fl)
-	return &f.fleets[len(f.fleets)-1]
+	if f.fleets == nil {
+		f.fleets = map[classKey]*fleet{}
+	}
+	f.fleets[of] = fl
+	return fl
 }
 
 // undone is the work of a job's open shards that is still to be done.
@@ -80,6 +80,9 @@ func (f *front) most(l *line) (s size, rest float64) {
 // fitting is the oldest shard of a line that this worker should begin. The oldest of
 // all is not left to others for longer than they were expected to need.
 func (f *front) fitting(l *line, oldest slot) (found slot, ok bool) {
+	if oldest.size == 0 {
+		return oldest, true
+	}
 	most, rest := f.most(l)
 	if oldest.size <= most {
 		return oldest, true

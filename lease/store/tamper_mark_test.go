@@ -48,7 +48,7 @@ func TestTamperMarks(t *testing.T) {
 	f.Restart(t)
 	ctl := f.Near()
 	for _, err := range []error{ // rows of each kind that are older now
-		ctl.RotateActor(t.Context(), "mac", lease.Digest{8}), ctl.OpenProject(t.Context(), "films"),
+		ctl.RotateActor(t.Context(), "mac", lease.Digest{8}, time.Hour), ctl.OpenProject(t.Context(), "films"),
 		ctl.Resume(t.Context(), lease.Target{All: true}, ""), ctl.Pause(t.Context(), lease.Target{All: true}, "hotter", 0),
 		ctl.Pause(t.Context(), lease.Target{Worker: "w1"}, "for longer", time.Hour),
 	} {

@@ -123,8 +123,8 @@ func lived(t testing.TB) *leasetest.Fixture {
 	add(t, ctl, "mac", lease.WorkerRole, "films", lease.DefaultProject)
 	add(t, ctl, "gone", lease.Reader, "films")
 	for _, err := range []error{
-		ctl.Unassign(t.Context(), "mac", "films"), ctl.RotateActor(t.Context(), "mac", lease.Digest{9}),
-		ctl.RevokeActor(t.Context(), "gone"), ctl.CloseProject(t.Context(), "films"),
+		ctl.Unassign(t.Context(), "mac", "films"), ctl.RotateActor(t.Context(), "mac", lease.Digest{9}, time.Hour),
+		ctl.RevokeActor(t.Context(), "gone"), ctl.CloseProject(t.Context(), "films"), joinAgain(t, f, "mac"),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -218,4 +218,18 @@ func tamper(t *testing.T, rnd *rand.Rand, seed uint64, times int, all, earlier [
 		}
 	}
 	return tried
+}
+
+// joinAgain has an actor join by an invitation.
+func joinAgain(t testing.TB, f *leasetest.Fixture, id lease.ActorID) error {
+	secret, hash := store.NewInvite(id)
+	_, err := f.Near().Invite(t.Context(), lease.Invitation{Actor: lease.Actor{ID: id}, Secret: hash, For: time.Hour, Again: true})
+	if err != nil {
+		return err
+	}
+	guest, err := f.Authenticate(secret)
+	if err == nil {
+		_, err = f.As(guest).Join(t.Context(), lease.Digest{7})
+	}
+	return err
 }

@@ -165,6 +165,35 @@ func TestSecondVersion(t *testing.T) {
 	}
 }
 
+// The file was written by a version whose rows had version 2: the worker mac of
+// films, whose token was rotated, and gone, a reader that was revoked.
+const (
+	secondActors = "testdata/actors-v2.db.gz"
+	secondToken  = "mb_mac_PXTioX4TxOJZAuMViGM_9XmMvlFTeM7FbXg0AvshOGk"
+)
+
+// TestSecondActors: actors of that version are good, may be invited again, and
+// the store verifies before and after.
+func TestSecondActors(t *testing.T) {
+	f := leasetest.Open(t, unpack(t, secondActors), leasetest.NewBlobs(), leasetest.NewClock())
+	f.Check(t)
+	who, err := f.Near().Actors(t.Context())
+	if err != nil || len(who) != 3 || who[1].ID != "gone" || !who[1].Revoked || who[2].ID != "mac" || who[2].Absent || !who[2].Invited.IsZero() {
+		t.Fatalf("actors %+v, %v", who, err)
+	}
+	if a, err := f.Authenticate(secondToken); err != nil || a.ID != "mac" || a.Role != lease.WorkerRole {
+		t.Fatalf("its token is that of %+v, %v", a, err)
+	}
+	if err := joinAgain(t, f, "mac"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Authenticate(secondToken); err != nil {
+		t.Fatalf("its former token after it joined again: %v", err)
+	}
+	f.Restart(t)
+	f.Check(t)
+}
+
 func schema(t *testing.T, e kv.Engine) (n byte) {
 	err := e.View(func(r kv.Reader) error {
 		n = r.Get([]byte("m"))[0]

@@ -12,6 +12,11 @@ type ClientOptions struct {
 	TLS    *tls.Config   // nil: the system's trust
 	Conns  int           // idle connections kept to a host; 0: 16
 	Header time.Duration // how long an answer's header may take; 0: one minute
+
+	// Addresses (HOST:PORT) are where the one server that the client is for may be
+	// found, whatever host a URL of https names. They are tried in turn, the one that
+	// was good last before all: it is good when TLS, which must be set, says so.
+	Addresses []string
 }
 
 // NewClient returns the only kind of HTTP client used. It waits for nothing
@@ -33,9 +38,14 @@ func NewClient(o ClientOptions) *http.Client {
 		Timeout:         10 * time.Second,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
+	dialTLS := (&seeker{dialer: dialer, tls: o.TLS, addresses: o.Addresses}).dial
+	if len(o.Addresses) == 0 {
+		dialTLS = nil
+	}
 	return &http.Client{
 		Transport: &transport{&http.Transport{
 			DialContext:            dialer.DialContext,
+			DialTLSContext:         dialTLS,
 			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    10 * time.Second,
 			ResponseHeaderTimeout:  o.Header,

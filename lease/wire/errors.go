@@ -26,6 +26,7 @@ var answers = []struct {
 	{lease.ErrForbidden, "forbidden", http.StatusForbidden, false},
 	{lease.ErrUnknownOutcome, "outcome_unknown", http.StatusServiceUnavailable, true},
 	{lease.ErrFull, "full", http.StatusInsufficientStorage, true},
+	{lease.ErrBusy, "busy", http.StatusTooManyRequests, false},
 	{lease.ErrUnreachable, "unreachable", http.StatusBadGateway, true},
 	{lease.ErrTooLarge, "too_large", http.StatusRequestEntityTooLarge, false},
 	{lease.ErrMalformed, "malformed", http.StatusBadRequest, false},

@@ -49,7 +49,7 @@ func TestFrameCut(t *testing.T) {
 		for n := 0; n <= len(body)+5; n += step {
 			_, _, err := wire.ReadFrame(bufio.NewReader(bytes.NewReader(all[:n])), 1<<20, unwatched)
 			switch {
-			case n == 0 && err != io.EOF:
+			case n == 0 && !errors.Is(err, io.EOF):
 				t.Fatalf("ReadFrame of nothing = %v, want io.EOF", err)
 			case n > 0 && n < len(body)+5 && !errors.Is(err, io.ErrUnexpectedEOF):
 				t.Fatalf("ReadFrame of %d of %d bytes = %v, want io.ErrUnexpectedEOF", n, len(body)+5, err)
@@ -110,7 +110,7 @@ func FuzzReadFrame(f *testing.F) {
 		for {
 			k, body, err := wire.ReadFrame(r, 1<<10, unwatched)
 			if err != nil {
-				known := err == io.EOF && len(rest) == 0 || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge)
+				known := errors.Is(err, io.EOF) && len(rest) == 0 || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, lease.ErrMalformed) || errors.Is(err, lease.ErrTooLarge)
 				if !known {
 					t.Fatalf("ReadFrame(%q) = %v with %q left", in, err, rest)
 				}

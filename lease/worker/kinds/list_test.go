@@ -421,9 +421,6 @@ func TestChatBodies(t *testing.T) {
 			t.Errorf("%s = %v, %v, want %s", b, codes(res), err, want)
 		}
 	}
-	if res, err := work(t, scripted(s), pipeline.Generate, `{"model":"m","batch":true}`, line(pipeline.ResponsesURL, `{"model":"m","input":"x"}`)); err != nil || codes(res)[0] != codeUnsupported {
-		t.Errorf("another call = %v, %v", codes(res), err)
-	}
 	if len(asked) != 2 {
 		t.Errorf("%d questions, want 2", len(asked))
 	}

@@ -33,7 +33,7 @@ const (
 	codeBudget  = "over_budget" // the job's cost limit leaves no room for it
 	budgetDelay = 10 * time.Second
 	budgetPause = time.Second
-	budgetTries = 20
+	budgetTries = 10
 )
 
 // most is a bound of what a request takes. No token is shorter than a byte.
@@ -91,6 +91,7 @@ type purse struct {
 	flying lease.Cost // bounds of the requests under way
 	held   lease.Cost // reserved by the intent
 	opened bool
+	dry    bool // an item waited for room in vain: the others do not wait as well
 }
 
 // open reserves what a request costs at most, before it is made.
@@ -124,7 +125,7 @@ func (a *asker) open(ctx context.Context, bound lease.Cost) error {
 		switch {
 		case done == 0: // nothing is lost by giving it back
 			return &worker.Released{Reason: err.Error(), Delay: budgetDelay}
-		case tries == budgetTries: // others may wait for what this one holds
+		case a.dry(tries == budgetTries): // others may wait for what this one holds
 			return &itemError{codeBudget, err}
 		}
 		select {
@@ -133,6 +134,15 @@ func (a *asker) open(ctx context.Context, bound lease.Cost) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// dry reports whether no item of the shard waits for room any more.
+func (a *asker) dry(now bool) bool {
+	p := &a.shard.purse
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dry = p.dry || now
+	return p.dry
 }
 
 // closed books a request that was made.
