@@ -249,6 +249,7 @@ type Worker struct {
 	Seen        time.Time `json:"seen,omitzero"`  // zero: not since the control plane started
 	Away        bool      `json:"away,omitempty"` // silent for longer than a lease lasts
 	Leases      int       `json:"leases"`
+	Facts       Facts     `json:"facts,omitzero"`
 
 	Drain     Pause        `json:"drain,omitzero"`      // it is granted nothing
 	Withdrawn []Withdrawal `json:"withdrawn,omitempty"` // what it does not offer though it is set up for it
@@ -389,6 +390,7 @@ type Beat struct {
 	Hello
 	Leases    []LeaseBeat  `json:"leases,omitempty"`
 	Withdrawn []Withdrawal `json:"withdrawn,omitempty"`
+	Facts     *Facts       `json:"facts,omitempty"`
 }
 
 // LeaseBeat is one lease in a heartbeat.

@@ -8,6 +8,9 @@ type Selection struct {
 	// Resend takes in what sent a paid request and never told its outcome: it may be
 	// paid twice. Parked shards among it go back into the queue as they are.
 	Resend bool `json:"resend,omitempty"`
+	// With names the engine or model that is to do it instead; "": the one before. It
+	// is for kinds whose planner knows how.
+	With string `json:"with,omitempty"`
 }
 
 // Retried tells what a page of a retry did.

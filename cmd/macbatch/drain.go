@@ -71,7 +71,7 @@ func (c *command) drain(x *cli.Context) error {
 	return errors.Join(errs...)
 }
 
-// workerState says whether a worker takes work, and why not.
+// workerState says whether a worker is there and may be given work.
 func workerState(w *lease.Worker) string {
 	var states []string
 	if w.Away {
@@ -79,15 +79,6 @@ func workerState(w *lease.Worker) string {
 	}
 	if !w.Drain.IsZero() {
 		states = append(states, w.Drain.String())
-	}
-	for i := range w.Withdrawn {
-		switch gone := &w.Withdrawn[i]; {
-		case gone.All():
-			states = append(states, "takes no work: "+gone.Reason)
-		default:
-			what := strings.TrimSpace(strings.Join([]string{string(gone.Kind), gone.Root, gone.Model}, " "))
-			states = append(states, fmt.Sprintf("without %s: %s", what, gone.Reason))
-		}
 	}
 	if len(states) == 0 {
 		return "ok"

@@ -23,6 +23,7 @@ func gatherCommand(c *command) *cli.Command {
 			"the spool is empty afterwards, and 4 when results were refused or damaged: they are kept beside.",
 		Flags: append(clientFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FOLDER` for the results", TakesFile: true},
+			&cli.IntFlag{Name: "generation", Usage: "write what retry `N` of the films came to, 0 being the first try (default: the best there is)", Value: -1},
 			formatsFlag(), vectorFlags()[0], vectorFlags()[1],
 			dataFlag("`FOLDER` of the worker whose spool to deliver", "worker"),
 			&cli.StringFlag{Name: "spool", Usage: "`FOLDER` that is a spool, or a worker's, such as a copy of another machine's", TakesFile: true},
@@ -79,6 +80,11 @@ func (c *command) gather(x *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
+	if n := x.Int("generation"); n >= 0 {
+		g.Generation(uint32(n))
+	} else if x.IsSet("generation") {
+		return usagef("--generation %d: must be 0 or more", n)
+	}
 	report, err := g.Pass(x.Context)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ lease/probe/load:
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
+lease/worker/guard: transcode/child
 lease/worker/kinds: lease lease/item lease/pipeline lease/wire lease/worker summarize summarize/model summarize/reduce transcode transcode/inventory transcribe transcribe/ocr
 spool:
 summarize:
@@ -77,7 +78,7 @@ var homes = map[string]string{
 	"go.etcd.io/bbolt":                   "lease/kv/boltkv",
 	"github.com/urfave/cli/v2":           "cmd/macbatch",
 	"github.com/schollz/progressbar/v3":  "cmd/macbatch",
-	"github.com/fsnotify/fsnotify":       "spool",
+	"github.com/fsnotify/fsnotify":       "spool cmd/macbatch",
 	"github.com/kljensen/snowball":       "summarize",
 	"github.com/go-json-experiment/json": "lease/wire",
 }

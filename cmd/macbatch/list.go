@@ -58,14 +58,22 @@ func jobsCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, x, jobs, []string{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "MEDIA", "COST", "SUBMITTED", "PARAMETERS"}, func(j *lease.Job) []string {
+			return list(c, x, jobs, []string{"JOB", "STATE", "KIND", "ITEMS", "FAILED", "WORK", "COST", "SUBMITTED", "PARAMETERS"}, func(j *lease.Job) []string {
 				return []string{
 					j.ID.String(), string(j.State), string(j.Kind), fmt.Sprintf("%d/%d", j.Items.Done, j.Items.Total), fmt.Sprint(j.Items.Failed),
-					clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total)), dash(bill(&j.Cost)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
+					worked(j), dash(bill(&j.Cost)), j.Submitted.Local().Format(time.DateTime), string(j.Params),
 				}
 			})
 		},
 	}
+}
+
+// worked is how much of a job is done: of films their playing time, of a list its items.
+func worked(j *lease.Job) string {
+	if j.Input != (lease.Input{}) {
+		return fmt.Sprintf("%d/%d items", j.Work.Done, j.Work.Total)
+	}
+	return clock(media(j.Work.Done)) + "/" + clock(media(j.Work.Total))
 }
 
 // selectJobs pages through all jobs for those that the flags ask for.
@@ -109,12 +117,12 @@ func workersCommand(c *command) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "STATE", "OFFERS"}, func(w *lease.Worker) []string {
+			return list(c, x, workers, []string{"WORKER", "HOST", "LEASES", "SEEN", "STATE", "OFFERS", "MACHINE", "LACKS"}, func(w *lease.Worker) []string {
 				seen := "-"
 				if !w.Seen.IsZero() {
 					seen = w.Seen.Local().Format(time.DateTime)
 				}
-				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), seen, workerState(w), describeOffer(w.Offer)}
+				return []string{string(w.ID), w.Host, fmt.Sprint(w.Leases), seen, workerState(w), describeOffer(w.Offer), describeFacts(&w.Facts), describeRest(&w.Facts)}
 			})
 		},
 	}

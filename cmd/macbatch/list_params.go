@@ -52,7 +52,7 @@ var ofKind = map[string][]lease.Kind{
 	"prompt": {pipeline.Generate, pipeline.Classify, pipeline.OCR}, "system": {pipeline.Generate}, "schema": {pipeline.Generate},
 	"labels": {pipeline.Classify}, "temperature": {pipeline.Generate}, "seed": {pipeline.Generate}, "max-tokens": {pipeline.Generate},
 	"context": {pipeline.Generate, pipeline.Classify, pipeline.Summarize}, "dimensions": {pipeline.Embed}, "together": {pipeline.Embed},
-	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {},
+	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {}, "watch": {}, "every": {},
 }
 
 // checkFlags refuses flags that say nothing to the kind.

@@ -19,15 +19,19 @@ import (
 func TestListScripts(t *testing.T) {
 	demand(t, "tesseract", "pdftoppm")
 	server := ollamatest.Start(t, nil)
+	other := ollamatest.Start(t, []string{"tiny-chain"})
+	other.Create(t, "tiny-bert", ollamatest.Bert(9)) // the same name, another digest
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/list",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("OLLAMA", server.URL)
+			e.Setenv("OTHER", other.URL)
 			e.Setenv("MACBATCH_RUNTIME", "local=ollama:"+server.URL)
 			return errors.Join(setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "same": same, "items": writeItems, "begun": begun,
+			"present": present, "digest": digest, "waits": waits,
 			"runners": func(ts *testscript.TestScript, _ bool, _ []string) { server.KillRunners(t) }},
 	})
 }

@@ -15,12 +15,14 @@ func retryCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
 		Usage:     "do again what failed of a job, or what is named",
-		UsageText: "macbatch retry JOB [--failed | --item N… | --shard ID…] [--resend]",
+		UsageText: "macbatch retry JOB [--failed | --suspicious | --item N… | --shard ID…] [--transcriber ENGINE] [--resend]",
 		Description: "What ended stays in the ledger as it ended; new shards take its place, with what waited for it. The\n" +
 			"earlier results count until new ones are accepted. A canceled job goes on with what is retried.\n\n" +
 			"What sent a paid request and never told its outcome is left alone, for to send it again may be to pay\ntwice: --resend takes it in.",
 		Flags: append(clientFlags(),
 			&cli.BoolFlag{Name: "failed", Usage: "all that failed or was canceled: the default"},
+			&cli.BoolFlag{Name: "suspicious", Usage: "the transcripts that are in doubt: see macbatch status --suspicious"},
+			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE` that is to do it instead, as workers name it"},
 			&cli.StringSliceFlag{Name: "item", Usage: "`NUMBER` of an item, from 0: what failed of it, or all if nothing did; may be repeated"},
 			&cli.StringSliceFlag{Name: "shard", Usage: "`ID` of a shard, done or not; may be repeated"},
 			&cli.BoolFlag{Name: "resend", Usage: "also what may have been paid already: its outcome is unknown"},
@@ -42,8 +44,14 @@ func (c *command) retry(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.Bool("suspicious") {
+		if selections, err = c.doubtful(x, ctl, id); err != nil {
+			return err
+		}
+	}
 	var sum lease.Retried
 	for _, what := range selections {
+		what.With = x.String("transcriber")
 		what.Resend = x.Bool("resend")
 		for after := uint32(0); ; {
 			out, err := ctl.Retry(x.Context, id, what, after)
@@ -97,6 +105,9 @@ func selections(x *cli.Context, id lease.JobID) ([]lease.Selection, error) {
 			return nil, usagef("--shard %q is not one of job %v", s, id)
 		}
 		shards = append(shards, shard.Seq)
+	}
+	if x.Bool("suspicious") && (x.Bool("failed") || x.Bool("resend") || len(items)+len(shards) > 0) {
+		return nil, usagef("--suspicious excludes --failed, --resend, --item and --shard")
 	}
 	if x.Bool("failed") && len(items)+len(shards) > 0 {
 		return nil, usagef("--failed is all of it: it excludes --item and --shard")

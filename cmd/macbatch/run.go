@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -16,6 +17,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/gather"
+	"macbatch/lease/gather/survey"
 	"macbatch/lease/pipeline"
 	"macbatch/lease/worker"
 	"macbatch/lease/worker/kinds"
@@ -36,7 +38,9 @@ func runCommand(c *command) *cli.Command {
 			dataFlag("`FOLDER` for the store and the work under way", "run"),
 			maxCostFlag(),
 			&cli.BoolFlag{Name: "resend", Usage: "send again what a run that was killed may have paid already"},
-		}, append(workerFlags(), runtimeFlag())...), libraryFlags()...), under("Lists:", append(listFlags(), vectorFlags()...))...),
+			&cli.BoolFlag{Name: "dry-run", Category: "Films:", Usage: "tell what there is to do, and do nothing"},
+			&cli.BoolFlag{Name: "json", Usage: "with --dry-run: print it as JSON"},
+		}, append(workerFlags(), runtimeFlag())...), append(libraryFlags(), watchFlags()...)...), under("Lists:", append(listFlags(), vectorFlags()...))...),
 		Action: func(x *cli.Context) error { return c.run(x) },
 	}
 }
@@ -53,8 +57,12 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if x.String("output") == "" {
+	if x.String("output") == "" && !x.Bool("dry-run") {
 		return usagef("run needs an output folder: -o OUT")
+	}
+	watch, err := watchMS(x)
+	if err != nil {
+		return err
 	}
 	out := x.String("output")
 	dir, err := folder(a[1])
@@ -78,20 +86,48 @@ func (c *command) run(x *cli.Context) (err error) {
 		return usagef("the one speech engine that is ready costs money: name it with --transcriber %s", t.Name)
 	}
 	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
+	params.WatchMS = watch
 	ctx, lost := context.WithCancelCause(x.Context)
 	defer lost(nil)
-	tools.Lost = func(err error) {
-		lost(hint(err, "results so far are kept: run the same command again when the folder is there"))
+	if watch == 0 {
+		tools.Lost = func(err error) {
+			lost(hint(err, "results so far are kept: run the same command again when the folder is there"))
+		}
 	}
 	x.Context = ctx
 
-	return c.embedded(x, func(ctl lease.Control, w *workerFolder) error {
-		return c.runLibrary(x, ctl, w, tools, params, results{out, formats})
+	return c.embedded(x, func(ctl lease.Control, s *localStore, w *workerFolder) error {
+		var err error
+		if params.Had, err = survey.LastFilms(x.Context, ctl, lease.DefaultProject, root, ""); err != nil {
+			return err
+		}
+		if x.Bool("dry-run") {
+			return c.look(x, ctl, *params, typicalSpeed(tools, x.Int("parallel")), func(ctx context.Context, id lease.JobID) error {
+				agent, err := c.agent(x, ctl, w, tools, id)
+				if err != nil {
+					return err
+				}
+				return agent.Run(ctx)
+			})
+		}
+		var notices sync.WaitGroup
+		defer notices.Wait()
+		hurry := func(lease.JobID) {}
+		if watch > 0 {
+			ctx, stop := context.WithCancel(x.Context)
+			defer stop()
+			var job atomic.Uint64
+			hurry = func(id lease.JobID) { job.Store(uint64(id)) }
+			notices.Go(func() {
+				ring(ctx, dir, c.logger(x.Bool("verbose")), func() { s.Hurry(lease.JobID(job.Load())) })
+			})
+		}
+		return c.runLibrary(x, ctl, w, tools, params, results{out, formats}, hurry)
 	})
 }
 
 // embedded runs a control plane for f, and gives it the folder of a worker.
-func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, w *workerFolder) error) (err error) {
+func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localStore, w *workerFolder) error) (err error) {
 	data, err := c.data(x, "run")
 	if err != nil {
 		return err
@@ -117,7 +153,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, w *workerFo
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Run(storeCtx) })
-	err = f(s.As(admin), w)
+	err = f(s.As(admin), s, w)
 	stopStore()
 	return errors.Join(err, serving.Wait())
 }
@@ -138,11 +174,7 @@ func rootName(dir string) string {
 
 // runLibrary continues the unfinished job of an earlier run, if there is one, and
 // then looks at the folder anew. Work that is done is not done again.
-func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, to results) error {
-	b, err := json.Marshal(params)
-	if err != nil {
-		return err
-	}
+func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, params *pipeline.LibraryParams, to results, begun func(lease.JobID)) error {
 	limit, err := maxCost(x)
 	if err != nil {
 		return err
@@ -151,16 +183,14 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 	info := tools.Transcribers[0].Info()
 	fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
 	for {
-		id, resumed, err := openJob(x.Context, ctl, b, limit)
+		id, resumed, err := openJob(x.Context, ctl, params, limit)
 		if err != nil {
 			return err
 		}
 		if resumed {
 			fmt.Fprintf(c.stderr, "going on with job %v\n", id)
 		}
-		if err := resend(x, ctl, id); err != nil {
-			return err
-		}
+		begun(id)
 		job, report, err := c.runJob(x, ctl, w, tools, id, to)
 		if err != nil || x.Context.Err() != nil {
 			return err
@@ -181,24 +211,19 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 }
 
 // openJob finds the unfinished job of the same parameters, or submits a new one.
-func openJob(ctx context.Context, ctl lease.Control, params []byte, limit lease.Cost) (id lease.JobID, resumed bool, err error) {
-	var before lease.JobID
-	for {
-		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
-		if err != nil {
-			return 0, false, err
-		}
-		for _, j := range jobs {
-			if !j.State.Terminal() && j.Kind == pipeline.Library && bytes.Equal(j.Params, params) && j.Cost.Max == limit {
-				return j.ID, true, nil
-			}
-			before = j.ID
-		}
-		if len(jobs) < lease.MaxPage {
-			break
-		}
+func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryParams, limit lease.Cost) (id lease.JobID, resumed bool, err error) {
+	j, err := watcher(ctx, ctl, lease.DefaultProject, params, limit)
+	if err != nil {
+		return 0, false, err
 	}
-	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: params, MaxCost: limit})
+	if j != nil {
+		return j.ID, true, nil
+	}
+	b, err := json.Marshal(params)
+	if err != nil {
+		return 0, false, err
+	}
+	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: b, MaxCost: limit})
 	return id, false, err
 }
 
@@ -218,7 +243,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 		}
 		return nil
 	})
-	job, report, err := c.watch(ctx, ctl, agent, id, to)
+	job, report, err := c.watch(ctx, x, ctl, agent, id, to)
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, report, werr
@@ -235,7 +260,7 @@ func (c *command) runJob(x *cli.Context, ctl lease.Control, w *workerFolder, too
 // watch shows a job's progress and writes its results as they come, until it
 // ends or ctx does. What is under way it asks the worker: it knows before its
 // next heartbeat.
-func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, to results) (job lease.Job, report gather.Report, err error) {
+func (c *command) watch(ctx context.Context, x *cli.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID, to results) (job lease.Job, report gather.Report, err error) {
 	if job, err = ctl.Job(ctx, id); err != nil {
 		return job, report, err
 	}
@@ -247,6 +272,7 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 	bar := c.newBar()
 	defer bar.close()
 	var pass time.Duration // how long the last one took
+	var seen progress
 	for last := time.Now(); ; {
 		if job, err = ctl.Job(ctx, id); err != nil {
 			return job, report, err
@@ -256,8 +282,10 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 			job.Work.Running += t.Done
 		}
 		bar.show(&job)
-		if job.State.Terminal() || time.Since(last) > max(2*time.Second, 20*pass) {
-			last = time.Now()
+		// A folder that is watched may be quiet for months: nothing is read then.
+		now := progress{job.Shards, job.Plans}
+		if job.State.Terminal() || now != seen && time.Since(last) > max(2*time.Second, 20*pass) {
+			last, seen = time.Now(), now
 			if report, err = g.Pass(ctx); err != nil {
 				return job, report, err
 			}
@@ -267,7 +295,7 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 		if job.State.Terminal() {
 			return job, report, nil
 		}
-		if err := stuck(&job); err != nil {
+		if err := unstick(x, ctl, &job); err != nil {
 			return job, report, err
 		}
 		select {
@@ -278,27 +306,29 @@ func (c *command) watch(ctx context.Context, ctl lease.Control, agent *worker.Ag
 	}
 }
 
-// resend sends again what an earlier run left parked, if that is wanted.
-func resend(x *cli.Context, ctl lease.Control, id lease.JobID) error {
-	if !x.Bool("resend") {
+// progress is what of a job changes when something of it ends.
+type progress struct {
+	shards lease.Counts
+	plans  uint32
+}
+
+// unstick deals with a job of which nothing is left but what may have been paid
+// already: that is sent again where the flag says so.
+func unstick(x *cli.Context, ctl lease.Control, j *lease.Job) error {
+	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
 		return nil
 	}
+	if !x.Bool("resend") {
+		return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
+			"--resend sends it again, and may pay twice")
+	}
 	for after := uint32(0); ; {
-		out, err := ctl.Retry(x.Context, id, lease.Selection{Resend: true}, after)
+		out, err := ctl.Retry(x.Context, j.ID, lease.Selection{Resend: true}, after)
 		if err != nil || out.Next == 0 {
 			return err
 		}
 		after = out.Next
 	}
-}
-
-// stuck is the error of a job of which nothing is left but what only --resend goes on with.
-func stuck(j *lease.Job) error {
-	if j.Parked == 0 || j.Parked < j.Shards.Open()-j.Shards.Blocked {
-		return nil
-	}
-	return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
-		"--resend sends it again, and may pay twice")
 }
 
 // pollEvery is how often a command looks at a job.

@@ -52,15 +52,12 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 	if !offer.Able(pack.Need) {
 		return unable(pack.Need)
 	}
-	return c.embedded(x, func(ctl lease.Control, w *workerFolder) error {
+	return c.embedded(x, func(ctl lease.Control, _ *localStore, w *workerFolder) error {
 		limit, err := maxCost(x)
 		if err != nil {
 			return err
 		}
 		id, err := submitList(x.Context, ctl, lease.Submission{Kind: kind, Params: params, MaxCost: limit}, in)
-		if err == nil {
-			err = resend(x, ctl, id)
-		}
 		if err != nil {
 			return err
 		}
@@ -96,7 +93,7 @@ func (c *command) work(x *cli.Context, ctl lease.Control, w *workerFolder, tools
 		}
 		return nil
 	})
-	job, err := c.await(ctx, ctl, agent, id)
+	job, err := c.await(ctx, x, ctl, agent, id)
 	stop()
 	if werr := group.Wait(); werr != nil {
 		return job, werr
@@ -108,14 +105,14 @@ func (c *command) work(x *cli.Context, ctl lease.Control, w *workerFolder, tools
 }
 
 // await shows a job's progress until it ends.
-func (c *command) await(ctx context.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID) (job lease.Job, err error) {
+func (c *command) await(ctx context.Context, x *cli.Context, ctl lease.Control, agent *worker.Agent, id lease.JobID) (job lease.Job, err error) {
 	bar := c.newBar()
 	defer bar.close()
 	for began := time.Now(); ; {
 		if job, err = ctl.Job(ctx, id); err != nil || job.State.Terminal() {
 			return job, err
 		}
-		if err := stuck(&job); err != nil {
+		if err := unstick(x, ctl, &job); err != nil {
 			return job, err
 		}
 		job.Work.Running = 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			return errors.Join(err, setPort(e), os.MkdirAll(e.WorkDir+"/home", 0o700))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "leave": leave, "drained": drained, "speechserver": speechServer},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "leave": leave, "drained": drained, "until": until, "speechserver": speechServer},
 	})
 }
 
@@ -81,4 +82,20 @@ func reach(ts *testscript.TestScript, _ bool, _ []string) {
 // job is "job NAME": the last command printed a job's id alone; keep it.
 func job(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// until is "until macbatch ARGS... PATTERN": what the command prints comes to match.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: until command args... pattern")
+	}
+	last := len(args) - 1
+	pattern, err := regexp.Compile(args[last])
+	ts.Check(err)
+	for range 2000 { // each is a process, which takes time enough
+		if ts.Exec(args[0], args[1:last]...) == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("%q never printed", args[last])
 }

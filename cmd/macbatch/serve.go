@@ -29,7 +29,7 @@ func serveCommand(c *command) *cli.Command {
 			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
 			dataFlag("`FOLDER` for the spool and the work under way", "worker"),
-		), append(workerFlags(), runtimeFlag())...),
+		), append(append(workerFlags(), runtimeFlag()), guardFlags()...)...),
 		Action: func(x *cli.Context) error { return c.serve(x) },
 	}
 }
@@ -59,6 +59,10 @@ func (c *command) serve(x *cli.Context) (err error) {
 		}
 		fmt.Fprintf(c.stderr, "macbatch: no films: %s\n", printable(err.Error()))
 	}
+	checks, err := guards(x)
+	if err != nil {
+		return err
+	}
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
@@ -72,7 +76,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	agent, err := c.agent(x, ctl, w, tools, 0)
+	agent, err := c.agent(x, ctl, w, tools, 0, checks...)
 	if err != nil {
 		return err
 	}
@@ -140,7 +144,7 @@ func describeOffer(o lease.Offer) string {
 }
 
 // agent makes the worker of this process. A job of its own bounds what it claims.
-func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, job lease.JobID) (*worker.Agent, error) {
+func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tools *kinds.Tools, job lease.JobID, checks ...func(context.Context) string) (*worker.Agent, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this host: %w", err)
@@ -161,6 +165,7 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, workName), Marks: filepath.Join(w.dir, marksName), Base: child.With(context.Background(), w.children),
 		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, LeaseLimit: x.Int("lease-limit"), Loads: tools.Loads, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
 		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
+		Guards: checks, Facts: facts(tools), Awake: w.awake.hold,
 	})
 }
 

@@ -20,6 +20,7 @@ func statusCommand(c *command) *cli.Command {
 			&cli.BoolFlag{Name: "wait", Usage: "until the job ended"},
 			&cli.DurationFlag{Name: "timeout", Usage: "wait no longer than `TIME`, such as 30m (default: for ever)"},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
+			&cli.BoolFlag{Name: "suspicious", Usage: "list what in its transcripts is to be doubted, and why"},
 		),
 		Action: func(x *cli.Context) error { return c.status(x) },
 	}
@@ -33,6 +34,9 @@ func (c *command) status(x *cli.Context) error {
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
+	}
+	if x.Bool("suspicious") {
+		return c.suspicious(x, ctl, id)
 	}
 	ctx := x.Context
 	var bar *bar
@@ -114,9 +118,13 @@ func (c *command) printJob(j *lease.Job) error {
 		{"state", string(j.State)},
 		{"kind", string(j.Kind)},
 		{"items", fmt.Sprintf("%d of %d done, %d failed", j.Items.Done, j.Items.Total, j.Items.Failed)},
-		{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))},
-		{"shards", shards},
-		{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)},
+	}
+	if j.Input == (lease.Input{}) {
+		rows = append(rows, []string{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))})
+	}
+	rows = append(rows, []string{"shards", shards}, []string{"submitted", j.Submitted.Local().Format(time.DateTime) + " by " + string(j.Actor)})
+	if !j.Ended.IsZero() {
+		rows = append(rows, []string{"ended", j.Ended.Local().Format(time.DateTime)})
 	}
 	if s := bill(&j.Cost); s != "" {
 		rows = append(rows, []string{"cost", s})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"macbatch/lease"
+	"macbatch/lease/gather/survey"
 	"macbatch/lease/pipeline"
 	"macbatch/transcode/inventory"
 )
@@ -18,10 +20,11 @@ func submitCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "queue a job and print its id",
-		UsageText: "macbatch submit library ROOT:[FOLDER]\nmacbatch submit KIND FILE...",
+		UsageText: "macbatch submit library ROOT[:FOLDER]\nmacbatch submit KIND FILE...",
 		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.\n" +
 			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n\n" + listHelp + "\n\n" +
-			"The same list submitted twice is one job; a folder is looked at anew.",
+			"The same list submitted twice is one job; a folder is looked at anew.\n" +
+			"With --watch the job goes on: the workers that have ROOT look again and again, until it is canceled.",
 		Flags: append(append(append(clientFlags(),
 			&cli.StringFlag{Name: "project", Usage: "`NAME` of the project", Value: string(lease.DefaultProject)},
 			&cli.IntFlag{Name: "priority", Usage: "`N`: jobs of higher priority go first"},
@@ -29,8 +32,9 @@ func submitCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 			maxCostFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing"},
-		), libraryFlags()...), under("Lists:", listFlags())...),
+			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing; of a folder: tell what a job would do"},
+			formatsFlag(),
+		), append(libraryFlags(), watchFlags()...)...), under("Lists:", listFlags())...),
 		Action: func(x *cli.Context) error { return c.submit(x) },
 	}
 }
@@ -47,12 +51,9 @@ func (c *command) submit(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if x.Bool("dry-run") {
-		return usagef("--dry-run does not belong to %s: what is there its scan finds out", kind)
-	}
 	root, sub, ok := strings.Cut(a[1], ":")
-	if !ok || root == "" {
-		return hint(usagef("input %q: must be ROOT:[FOLDER]", a[1]), "ROOT is a name that workers were given with --root, such as films:")
+	if root == "" || !ok && strings.Contains(root, "/") {
+		return hint(usagef("input %q: must be ROOT[:FOLDER]", a[1]), "ROOT is a name that workers were given with --root, such as films:")
 	}
 	path := inventory.Path(strings.TrimRight(sub, "/"))
 	if path != "" {
@@ -64,15 +65,66 @@ func (c *command) submit(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(params)
-	if err != nil {
+	if params.WatchMS, err = watchMS(x); err != nil {
 		return err
 	}
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
 	}
-	return c.queue(x, ctl, lease.Submission{Kind: pipeline.Library, Params: b}, nil)
+	if params.Had, err = survey.LastFilms(x.Context, ctl, lease.Project(x.String("project")), root, path); err != nil {
+		return err
+	}
+	if x.Bool("dry-run") {
+		return c.look(x, ctl, *params, 0, nil)
+	}
+	s := lease.Submission{Kind: pipeline.Library, Key: x.String("key")}
+	if s.Params, err = json.Marshal(params); err != nil {
+		return err
+	}
+	if params.WatchMS > 0 && s.Key == "" {
+		limit, err := maxCost(x)
+		if err != nil {
+			return err
+		}
+		watching, err := watcher(x.Context, ctl, lease.Project(x.String("project")), params, limit)
+		if err != nil {
+			return err
+		}
+		if watching != nil {
+			return c.told(x, ctl, watching.ID)
+		}
+	}
+	return c.queue(x, ctl, s, nil)
+}
+
+// watcher is the open job that does what params ask for; nil: there is none.
+func watcher(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams, limit lease.Cost) (*lease.Job, error) {
+	for before := lease.JobID(0); ; {
+		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range jobs {
+			j := &jobs[i]
+			if before = j.ID; !j.State.Terminal() && j.Kind == pipeline.Library && j.Project == project && j.Cost.Max == limit && sameJob(j.Params, params) {
+				return j, nil
+			}
+		}
+		if len(jobs) < lease.MaxPage {
+			return nil, nil
+		}
+	}
+}
+
+// sameJob reports whether a job's parameters are these, but for what was known
+// of the folder when it was submitted.
+func sameJob(b json.RawMessage, params *pipeline.LibraryParams) bool {
+	p, err := pipeline.Params(b)
+	if err != nil {
+		return false
+	}
+	return p.SameWork(params) && p.Sub == params.Sub && p.Fresh == params.Fresh && p.Look == params.Look && p.WatchMS == params.WatchMS
 }
 
 // kindArg reads the kind that a command begins with.
@@ -164,8 +216,13 @@ func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, i
 	if err != nil {
 		return about(err, "project %q", s.Project)
 	}
+	return c.told(x, ctl, id)
+}
+
+// told prints the id of a job, or the job.
+func (c *command) told(x *cli.Context, ctl lease.Control, id lease.JobID) error {
 	if !x.Bool("json") {
-		_, err = fmt.Fprintln(c.stdout, id)
+		_, err := fmt.Fprintln(c.stdout, id)
 		return err
 	}
 	j, err := ctl.Job(x.Context, id)

@@ -34,6 +34,7 @@ type workerFolder struct {
 	Incarnation uint64         `json:"incarnation"`
 	spool       *spool.Spool
 	children    *child.Keeper
+	awake       *awake
 }
 
 // openWorker takes over a worker's folder, and ends what a killed process left
@@ -55,6 +56,7 @@ func (c *command) openWorker(dir, name string) (*workerFolder, error) {
 	if w.children == nil {
 		return nil, errors.Join(err, w.lock.Close())
 	}
+	w.awake = newAwake(w.children)
 	if err != nil {
 		fmt.Fprintf(c.stderr, "macbatch: %s\n", printable(err.Error()))
 	}
@@ -126,7 +128,10 @@ func (w *workerFolder) next() error {
 	return nil
 }
 
-func (w *workerFolder) close() error { return w.lock.Close() }
+func (w *workerFolder) close() error {
+	w.awake.close()
+	return w.lock.Close()
+}
 
 func processes(n int) string {
 	if n == 1 {

@@ -181,7 +181,7 @@
 // for a request. Everything else about an exchange is as in POST /v1/exchange: who
 // gets no answer asks again, here or there, with the same request number.
 //
-// Between two frames a server waits 30 s and a client keeps a stream for 20 s.
+// Between two frames a server waits 20 to 30 s, and a client keeps a stream for 15 s.
 // Patience comes every 10 s; a client gives up after 30 s without a frame, or after
 // the 45 s beyond the wait it asked for. A client that goes ends its exchange where
 // that waits. A server that stops ends the streams at rest, and the others behind

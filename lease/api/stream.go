@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"macbatch/lease"
@@ -19,18 +20,46 @@ import (
 type stream struct {
 	conn  io.ReadWriteCloser
 	in    *bufio.Reader
-	out   []byte      // the newest frame
-	token string      // that it was opened with
-	timer *time.Timer // ends it: nothing came in time, or nobody needs it
+	out   []byte // the newest frame
+	token string // that it was opened with
+
+	// Nothing came in time, or nobody needs it: then it ends. Moving a timer with
+	// each frame would wake a thread each time, so that it looks at what moves.
+	begun time.Time
+	until atomic.Int64 // in nanoseconds since begun
+	timer *time.Timer
 
 	mu   sync.Mutex
 	ends error // why this end closed it
 }
 
 func newStream(conn io.ReadWriteCloser, token string) *stream {
-	s := &stream{conn: conn, in: bufio.NewReader(conn), token: token}
-	s.timer = time.AfterFunc(streamKeep, func() { s.close(errStalled) })
+	s := &stream{conn: conn, in: bufio.NewReader(conn), token: token, begun: time.Now()}
+	s.allow(streamQuiet)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(streamQuiet, s.look)
 	return s
+}
+
+// allow lets the stream live for so much longer.
+func (s *stream) allow(d time.Duration) { s.until.Store(int64(time.Since(s.begun) + d)) }
+
+// left is how long it will live.
+func (s *stream) left() time.Duration { return time.Duration(s.until.Load()) - time.Since(s.begun) }
+
+// look ends the stream when its time has come.
+func (s *stream) look() {
+	left := s.left()
+	if left <= 0 {
+		s.close(errStalled)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ends == nil {
+		s.timer.Reset(left)
+	}
 }
 
 // close ends the stream. The first reason sticks.
@@ -39,6 +68,7 @@ func (s *stream) close(why error) {
 	if s.ends == nil {
 		s.ends = why
 	}
+	s.timer.Stop()
 	s.mu.Unlock()
 	s.conn.Close() //nolint:errcheck // it is over
 }
@@ -67,7 +97,8 @@ func (k *kept) take(token string) (s *stream, try bool) {
 	for len(k.idle) > 0 {
 		last := len(k.idle) - 1
 		s, k.idle = k.idle[last], k.idle[:last]
-		if s.timer.Stop() && s.token == token { // else it has ended, or is another's
+		// One that is about to end is left alone.
+		if s.token == token && s.left() > time.Second && s.cause() == nil {
 			return s, true
 		}
 		s.close(errStalled)
@@ -81,7 +112,7 @@ func (k *kept) put(s *stream) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s.timer.Reset(streamKeep)
+	s.allow(streamKeep)
 	k.idle = append(k.idle, s)
 }
 
@@ -96,7 +127,6 @@ func (k *kept) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.idle {
-		s.timer.Stop()
 		s.close(errStalled)
 	}
 	k.idle = nil
@@ -119,7 +149,6 @@ func (c *Client) streamed(ctx context.Context, x *lease.Exchange) (out lease.Exc
 	if keep {
 		c.kept.put(s)
 	} else {
-		s.timer.Stop()
 		s.close(errStalled)
 	}
 	if lost, ok := errors.AsType[*lostError](err); ok {
@@ -184,9 +213,9 @@ func (s *stream) exchange(ctx context.Context, x *lease.Exchange, out *lease.Exc
 		leave := context.AfterFunc(ctx, func() { s.close(context.Cause(ctx)) })
 		defer func() { keep = leave() && keep }()
 	}
-	defer func() { keep = s.timer.Stop() && keep }()
+	defer func() { keep = keep && s.cause() == nil }()
 	for b := s.out; len(b) > 0; {
-		s.timer.Reset(streamQuiet)
+		s.allow(streamQuiet)
 		n, err := s.conn.Write(b[:min(len(b), maxKept)])
 		if err != nil {
 			return false, s.lost(err)
@@ -225,7 +254,7 @@ type waiting struct {
 }
 
 // touch waits so much longer, but for what is not begun not beyond the end.
-func (w *waiting) touch(d time.Duration) { w.s.timer.Reset(min(d, time.Until(w.until))) }
+func (w *waiting) touch(d time.Duration) { w.s.allow(min(d, time.Until(w.until))) }
 
 // begun tells that an answer comes in parts.
 func (w *waiting) begun(r io.Reader) io.Reader {
@@ -235,6 +264,6 @@ func (w *waiting) begun(r io.Reader) io.Reader {
 
 // Read lets the answer come for as long as it goes on coming.
 func (w *waiting) Read(p []byte) (int, error) {
-	w.s.timer.Reset(stallWait)
+	w.s.allow(stallWait)
 	return w.Reader.Read(p)
 }

@@ -21,8 +21,8 @@ import (
 
 // The times of a stream.
 const (
-	streamIdle  = 30 * time.Second // the next frame begins within; clients leave before
-	streamKeep  = 20 * time.Second // a client keeps one that it does not need
+	streamIdle  = 30 * time.Second // the next frame begins within, or up to a third sooner; clients leave before
+	streamKeep  = 15 * time.Second // a client keeps one that it does not need
 	streamPulse = 10 * time.Second // between two signs that an answer is being made
 	streamQuiet = 30 * time.Second // silence after which a client gives up, though it waits for an answer
 	streamWatch = time.Second      // an answer that takes longer is made only while the client is there
@@ -41,15 +41,21 @@ type streamed struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	// Deadlines, and the timer, are moved when they come close: moving one with
+	// each frame would wake a thread each time.
+	readBy  time.Time // the read deadline; zero: another one was set
 	writeBy time.Time // the write deadline
 
-	vigil   *time.Timer   // begins to watch
 	watched chan struct{} // the watch has ended
 	pulse   *time.Timer
 
-	mu      sync.Mutex
-	leaving bool
-	resting bool // between two frames
+	mu       sync.Mutex
+	leaving  bool
+	resting  bool        // between two frames
+	asking   time.Time   // since when an answer is being made; zero: none is
+	watching bool        // over the client, meanwhile
+	vigil    *time.Timer // begins to watch, when it is time
+	armed    bool        // it runs
 
 	telling sync.Mutex // guards what is written while the client waits
 	waiting bool       // and is told so
@@ -107,7 +113,7 @@ func (s *streamed) attach(conn net.Conn, early *bufio.Reader) {
 		b, _ := early.Peek(n) // they are there
 		s.in = bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(b)), conn))
 	}
-	s.vigil = time.AfterFunc(time.Hour, s.watch)
+	s.vigil = time.AfterFunc(time.Hour, s.look)
 	s.vigil.Stop()
 	s.pulse = time.AfterFunc(time.Hour, s.beat)
 	s.pulse.Stop()
@@ -146,7 +152,11 @@ func (s *streamed) rest() bool {
 		return false
 	}
 	s.resting = true
-	return s.conn.SetReadDeadline(time.Now().Add(streamIdle)) == nil
+	if now := time.Now(); s.readBy.Sub(now) < streamIdle*2/3 {
+		s.readBy = now.Add(streamIdle)
+		return s.conn.SetReadDeadline(s.readBy) == nil
+	}
+	return true
 }
 
 // serve answers frame by frame, until either end has enough of it.
@@ -195,6 +205,7 @@ const maxKept = 64 << 10
 
 // begun watches over the rest of a frame.
 func (s *streamed) begun(r io.Reader) io.Reader {
+	s.readBy = time.Time{}
 	return &paced{Reader: r, conn: s.conn, begun: time.Now()}
 }
 
@@ -254,17 +265,47 @@ func (s *streamed) answer(body []byte) (ends bool, err error) {
 // ask has the control plane answer. Where that takes its time, it ends when the
 // client goes.
 func (s *streamed) ask(x lease.Exchange) (out lease.Exchanged, err error) {
-	s.vigil.Reset(streamWatch)
+	s.mu.Lock()
+	s.asking = time.Now()
+	if !s.armed {
+		s.armed = true
+		s.vigil.Reset(streamWatch)
+	}
+	s.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
 			s.h.Log.Error("panic", "route", streamRoute, "panic", p, "stack", string(debug.Stack()))
 			err = errPanic
 		}
-		if !s.vigil.Stop() {
+		s.mu.Lock()
+		s.asking = time.Time{}
+		watching := s.watching
+		s.watching = false
+		s.mu.Unlock()
+		if watching {
 			s.relieve()
 		}
 	}()
 	return s.ctrl.Exchange(s.ctx, x)
+}
+
+// look begins to watch over a client whose answer takes its time.
+func (s *streamed) look() {
+	s.mu.Lock()
+	s.armed = false
+	if s.asking.IsZero() {
+		s.mu.Unlock()
+		return
+	}
+	if left := streamWatch - time.Since(s.asking); left > 0 {
+		s.armed = true
+		s.vigil.Reset(left)
+		s.mu.Unlock()
+		return
+	}
+	s.watching = true
+	s.mu.Unlock()
+	s.watch()
 }
 
 // watch notices that the client goes while it waits, and tells it that it waits.
@@ -284,6 +325,7 @@ var errGone = errors.New("the client has gone")
 
 // relieve ends the watch.
 func (s *streamed) relieve() {
+	s.readBy = time.Time{}
 	s.conn.SetReadDeadline(past) //nolint:errcheck // then it has ended already
 	<-s.watched
 	s.telling.Lock()

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,6 +61,8 @@ type TranscodePayload struct {
 	Identity  inventory.Identity `json:"identity"`
 	AudioLang []string           `json:"audio_lang,omitempty"`
 	ChunkMS   int64              `json:"chunk_ms,omitempty"`
+	// Transcriber is the engine for its words where that is not the job's.
+	Transcriber string `json:"transcriber,omitempty"`
 }
 
 // TranscribePayload asks for the words of one chunk. Its result is
@@ -230,6 +233,7 @@ func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res 
 		return nil, err
 	}
 	var plan lease.Plan
+	engine := cmp.Or(in.Transcriber, p.Transcriber)
 	sum := SummarizePayload{Title: title(in.Path), Language: p.Language}
 	for _, c := range res.Chunks {
 		sound, err := lease.ParseDigest(c.Digest)
@@ -239,15 +243,15 @@ func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res 
 		part := Part{StartMS: c.StartMS, FromMS: c.FromMS, ToMS: c.ToMS}
 		sum.Parts = append(sum.Parts, part)
 		sp := lease.Spec{
-			Need: lease.Need{Kind: Transcribe, Model: p.Transcriber}, Item: s.Item, Stage: stageTranscribe,
+			Need: lease.Need{Kind: Transcribe, Model: engine}, Item: s.Item, Stage: stageTranscribe,
 			Work: uint64(c.ToMS - c.FromMS), Inputs: []lease.Digest{sound},
 			Payload: encode(TranscribePayload{
 				Path: in.Path, Sound: sound, DurationMS: c.DurationMS, Part: part,
-				Transcriber: p.Transcriber, Language: p.Language,
+				Transcriber: engine, Language: p.Language,
 			}),
 		}
 		if !p.Fresh {
-			sp.Reuse = lease.ReuseDigest(string(Transcribe), revision[Transcribe], c.Digest, p.Transcriber, p.Language)
+			sp.Reuse = lease.ReuseDigest(string(Transcribe), revision[Transcribe], c.Digest, engine, p.Language)
 		}
 		plan = append(plan, sp)
 	}
@@ -261,6 +265,33 @@ func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res 
 		last.Reuse = lease.ReuseDigest(string(Summarize), revision[Summarize], string(last.Payload))
 	}
 	return append(plan, last), nil
+}
+
+// With implements the store's planner: words by another engine.
+func (Planner) With(sp lease.Spec, engine string) (lease.Spec, error) {
+	switch sp.Need.Kind {
+	case Transcode:
+		var in TranscodePayload
+		if err := decode(sp.Payload, &in); err != nil {
+			return sp, err
+		}
+		in.Transcriber = engine // the sound is the same, and so is the identity of its work
+		sp.Payload = encode(in)
+	case Transcribe:
+		var in TranscribePayload
+		if err := decode(sp.Payload, &in); err != nil {
+			return sp, err
+		}
+		in.Transcriber, sp.Need.Model = engine, engine
+		sp.Payload = encode(in)
+		if !sp.Reuse.IsZero() {
+			sp.Reuse = lease.ReuseDigest(string(Transcribe), revision[Transcribe], in.Sound.String(), engine, in.Language)
+		}
+	case Summarize:
+	default:
+		return sp, fmt.Errorf("%s is not done by an engine that can be chosen", sp.Need.Kind)
+	}
+	return sp, nil
 }
 
 // checkTranscode is the rules of a transcode's result.

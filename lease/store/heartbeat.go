@@ -33,7 +33,7 @@ func (s *Store) greet(actor lease.ActorID, h lease.Hello, claims bool, request u
 	case alive && w.actor != actor: // where it lives is not for strangers
 		return fmt.Errorf("worker %q: %w", h.Worker, lease.ErrTwin)
 	case alive && w.hello.Machine != h.Machine:
-		return fmt.Errorf("worker %q lives on %s: %w", h.Worker, w.hello.Host, lease.ErrTwin)
+		return fmt.Errorf("worker %q lives on %s, and can't on %s: %w", h.Worker, w.hello.Host, h.Host, lease.ErrTwin)
 	case claims && h.Incarnation == w.hello.Incarnation && request < w.request:
 		return fmt.Errorf("claim %d of worker %q comes after %d: %w", request, h.Worker, w.request, lease.ErrInvalid)
 	}
@@ -71,6 +71,9 @@ func (c *control) Heartbeat(ctx context.Context, b lease.Beat) (out lease.Beaten
 	out.Mark = c.s.mark()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
+	if b.Facts != nil {
+		c.s.index.worker(b.Worker).facts = b.Facts.Clipped()
+	}
 	now := c.s.now()
 	c.s.index.worker(b.Worker).withdraw(b.Withdrawn, now)
 	out.Drain = c.s.index.stops.of(lease.Target{Worker: b.Worker}, now)

@@ -74,6 +74,7 @@ type openLease struct {
 // workerSeen is a worker since the control plane started.
 type workerSeen struct {
 	hello   lease.Hello
+	facts   lease.Facts
 	actor   lease.ActorID
 	seen    time.Time
 	claimed time.Time   // when it last asked for work

@@ -18,16 +18,12 @@ func (h *head) reached() lease.Mark { return lease.Mark{Epoch: h.Epoch, Seq: h.S
 // publish makes known what is durable. Nothing beyond it is ever told.
 func (s *Store) publish() {
 	m := s.head.reached()
+	m.Store, m.Proof = s.name(), s.proof(m)
 	s.durable.Store(&m)
 }
 
 // mark is the newest durable point, as it is told to workers.
-func (s *Store) mark() lease.Mark {
-	m := *s.durable.Load()
-	m.Store = s.name()
-	m.Proof = s.proof(m)
-	return m
-}
+func (s *Store) mark() lease.Mark { return *s.durable.Load() }
 
 func (s *Store) name() lease.StoreID { return lease.StoreID(hex.EncodeToString(s.id[:])) }
 
@@ -54,7 +50,7 @@ func (s *Store) proof(m lease.Mark) string {
 // give out may have been given out before. So it raises its epoch, and ends what
 // is leased, before anything else is done.
 func (s *Store) heed(ctx context.Context, m lease.Mark) error {
-	if m.Store != s.name() || !m.Beyond(*s.durable.Load()) || !hmac.Equal([]byte(m.Proof), []byte(s.proof(m))) {
+	if here := s.durable.Load(); m.Store != here.Store || !m.Beyond(*here) || !hmac.Equal([]byte(m.Proof), []byte(s.proof(m))) {
 		return nil
 	}
 	return s.do(ctx, func(t *tx) error {

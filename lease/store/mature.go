@@ -7,6 +7,20 @@ import (
 	"macbatch/lease"
 )
 
+// Hurry makes claimable what rests of a job, such as the next scan of a folder that
+// is watched. It is for whoever runs the store and saw that there is something to do.
+func (s *Store) Hurry(id lease.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for shard, t := range s.index.resting {
+		if shard.Job == id {
+			delete(s.index.resting, shard)
+			s.index.offer(t)
+		}
+	}
+	s.ring()
+}
+
 // mature makes claimable what rested long enough, and what lapsed.
 func (x *index) mature(now time.Time) {
 	for len(x.rests) > 0 && !now.Before(x.rests[0].at) {

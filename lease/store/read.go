@@ -211,7 +211,7 @@ func (c *control) Workers(context.Context) (out []lease.Worker, err error) {
 		}
 		out = append(out, lease.Worker{
 			ID: id, Incarnation: w.hello.Incarnation, Host: w.hello.Host, Version: w.hello.Version,
-			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases,
+			Offer: w.hello.Offer, Seen: w.seen.Round(0).UTC(), Leases: leases, Facts: w.facts,
 			Away: now.Sub(w.seen) >= c.s.term, Drain: stops.of(lease.Target{Worker: id}, now), Withdrawn: w.lacks(now),
 		})
 	}

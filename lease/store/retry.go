@@ -19,6 +19,9 @@ func (c *control) Retry(ctx context.Context, id lease.JobID, what lease.Selectio
 	if err := c.may(lease.Submitter); err != nil {
 		return out, err
 	}
+	if len(what.With) > maxName {
+		return out, fmt.Errorf("retry with %.100q…: %w", what.With, lease.ErrTooLarge)
+	}
 	if len(what.Items)+len(what.Shards) > lease.MaxPage {
 		return out, fmt.Errorf("retry of %d items and shards at once: %w", len(what.Items)+len(what.Shards), lease.ErrTooLarge)
 	}
@@ -148,7 +151,7 @@ func (t *tx) retry(actor asker, id lease.JobID, what lease.Selection, seqs []uin
 			out.Next = seq - 1
 			break
 		}
-		a := &again{t: t, j: j, set: map[uint32]*shardTx{}, under: map[uint32]uint32{}}
+		a := &again{t: t, j: j, with: what.With, set: map[uint32]*shardTx{}, under: map[uint32]uint32{}}
 		sh, err := t.shard(t.newest(lease.ShardID{Job: id, Seq: seq}))
 		if err != nil {
 			return out, err
@@ -271,6 +274,7 @@ type again struct {
 	set   map[uint32]*shardTx // to be copied
 	under map[uint32]uint32   // those that the new result of another will plan anew → the nearest such
 	fresh bool                // no earlier result is wanted
+	with  string              // the engine that is to do it; "": as before
 	busy  bool
 	lost  bool
 
@@ -435,7 +439,10 @@ func (a *again) queue(actor lease.ActorID) error {
 	added := make([]*shardTx, len(olds))
 	for i, seq := range olds {
 		slices.Sort(supersedes[seq])
-		sh := a.copy(a.set[seq], place)
+		sh, err := a.copy(a.set[seq], place)
+		if err != nil {
+			return err
+		}
 		sh.Generation, sh.Supersedes = generation, append([]uint32{seq}, supersedes[seq]...)
 		a.t.shards[sh.ID] = sh
 		added[i] = sh
@@ -461,9 +468,18 @@ func (a *again) queue(actor lease.ActorID) error {
 }
 
 // copy is a new shard for the work of an old one.
-func (a *again) copy(old *shardTx, place map[uint32]uint32) *shardTx {
+func (a *again) copy(old *shardTx, place map[uint32]uint32) (*shardTx, error) {
+	spec := old.Spec
+	if p, ok := a.t.s.planner.(withPlanner); ok && a.with != "" {
+		var err error
+		if spec, err = p.With(spec, a.with); err != nil {
+			return nil, fmt.Errorf("retry shard %v with %q: %w: %w", old.ID, a.with, err, lease.ErrInvalid)
+		}
+	} else if a.with != "" {
+		return nil, fmt.Errorf("retry shard %v with %q: %w", old.ID, a.with, lease.ErrInvalid)
+	}
 	sh := &shardTx{Shard: lease.Shard{
-		ID: lease.ShardID{Job: a.j.ID, Seq: place[old.ID.Seq]}, Project: a.j.Project, Priority: a.j.Priority, Spec: old.Spec,
+		ID: lease.ShardID{Job: a.j.ID, Seq: place[old.ID.Seq]}, Project: a.j.Project, Priority: a.j.Priority, Spec: spec,
 	}}
 	sh.Fresh = old.Fresh || a.fresh
 	sh.After = make([]uint32, len(old.After))
@@ -479,7 +495,14 @@ func (a *again) copy(old *shardTx, place map[uint32]uint32) *shardTx {
 			sh.Next = append(sh.Next, at)
 		}
 	}
-	return sh
+	return sh, nil
+}
+
+// withPlanner is a Planner that knows how work is done by another engine.
+type withPlanner interface {
+	// With returns the spec of the same work for an engine or model; work that has
+	// none stays as it is.
+	With(sp lease.Spec, engine string) (lease.Spec, error)
 }
 
 // supersede takes an ended shard out of its job's items and work.

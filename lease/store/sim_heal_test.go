@@ -24,8 +24,8 @@ func (w *world) heal() {
 	for _, p := range w.workers {
 		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Worker: p.Worker}, ""))
 	}
-	for id := range w.jobs {
-		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: id}, ""))
+	for _, j := range w.all() {
+		w.failed("resume", w.ctl().Resume(w.Context(), lease.Target{Job: j.ID}, ""))
 	}
 	for range 400 {
 		w.claim(p, 1000, false)
@@ -62,32 +62,41 @@ func (w *world) heal() {
 			delete(p.held, v.Shard)
 		}
 	}
-	for id := range w.jobs {
-		job, _ := w.ctl().Job(w.Context(), id)
-		if job.State.Terminal() && job.Shards.Open() == 0 {
+	for _, job := range w.all() {
+		if ended(&job) {
 			continue
 		}
-		rows, _ := w.ctl().Shards(w.Context(), id, 0, 10, false)
-		w.Errorf("job %v does not end: %+v\n%+v", id, job, rows)
+		rows, _ := w.ctl().Shards(w.Context(), job.ID, 0, 10, false)
+		w.Errorf("job %v does not end, %s holds %d: %+v\n%+v", job.ID, p.Worker, len(p.held), job, rows)
+		for i := range rows {
+			w.Logf("shard %v:%s", rows[i].ID, w.tell(rows[i].ID))
+		}
 	}
 	w.FailNow()
 }
 
 func (w *world) settled() bool {
+	for _, j := range w.all() {
+		if !ended(&j) {
+			return false
+		}
+	}
+	return true
+}
+
+func ended(j *lease.Job) bool { return j.State.Terminal() && j.Shards.Open() == 0 && j.Plans == 0 }
+
+// all is every job that is there: more than w.jobs, as the answer to a submission may have been lost.
+func (w *world) all() (list []lease.Job) {
 	for before := lease.JobID(0); ; {
 		jobs, err := w.ctl().Jobs(w.Context(), before, 100)
 		if w.failed("jobs", err) {
-			return false
-		}
-		for _, j := range jobs {
-			if !j.State.Terminal() || j.Shards.Open() > 0 || j.Plans > 0 {
-				return false
-			}
-			before = j.ID
+			continue
 		}
 		if len(jobs) == 0 {
-			return true
+			return list
 		}
+		list, before = append(list, jobs...), jobs[len(jobs)-1].ID
 	}
 }
 

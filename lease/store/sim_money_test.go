@@ -35,16 +35,13 @@ func (w *world) intend(p *player) {
 
 // resend sends again all that is parked.
 func (w *world) resend() {
-	for id := range w.jobs {
-		if w.pruned[id] {
-			continue
-		}
-		job, err := w.ctl().Job(w.Context(), id)
+	for _, j := range w.all() {
+		job, err := w.ctl().Job(w.Context(), j.ID)
 		if w.failed("job", err) || job.Parked == 0 || job.Canceled {
 			continue
 		}
 		w.count["parked"] += int(job.Parked)
-		got, err := w.ctl().Retry(w.Context(), id, lease.Selection{Resend: true}, 0)
+		got, err := w.ctl().Retry(w.Context(), job.ID, lease.Selection{Resend: true}, 0)
 		if errors.Is(err, lease.ErrNotAllowed) || w.failed("resend", err) {
 			continue
 		}

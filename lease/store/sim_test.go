@@ -67,6 +67,7 @@ type player struct {
 	since   time.Time // when that claim was first sent: its leases count from then
 	held    map[lease.ShardID]*holding
 	sent    []lease.Report
+	signs   uint64    // of progress: what is held gets on with every beat
 	frozen  time.Time // it does nothing before
 }
 
@@ -476,8 +477,9 @@ func (w *world) release(p *player) {
 
 func (w *world) beat(p *player) {
 	b := lease.Beat{Hello: p.Hello}
+	p.signs++
 	for _, h := range p.held {
-		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running})
+		b.Leases = append(b.Leases, lease.LeaseBeat{Shard: h.Shard, Fence: h.Fence, Phase: lease.Running, Signs: p.signs})
 	}
 	if w.dropped() || w.delayed(func() {
 		_, err := w.ctl().Heartbeat(w.Context(), b)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,10 +65,10 @@ func Decode(r io.Reader, limit int64, into any) error {
 // Unmarshal is Decode of bytes that are there already.
 func Unmarshal(b []byte, into any) error {
 	if at := tooDeep(b, MaxDepth); at >= 0 {
-		return fmt.Errorf("read JSON: nested deeper than %d at offset %d: %w", MaxDepth, at, lease.ErrMalformed)
+		return fmt.Errorf("read JSON: nested deeper than %d at %s: %w", MaxDepth, where(b, at), lease.ErrMalformed)
 	}
 	if err := json.Unmarshal(b, into, reading); err != nil {
-		return fmt.Errorf("read JSON: %s: %w", place(err), lease.ErrMalformed)
+		return fmt.Errorf("read JSON: %s: %w", place(err, b), lease.ErrMalformed)
 	}
 	return nil
 }
@@ -76,10 +77,10 @@ func Unmarshal(b []byte, into any) error {
 func Encode(w io.Writer, v any) error {
 	err := json.MarshalWrite(w, v, writing)
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return fmt.Errorf("write JSON: %s: %w", place(syntax), lease.ErrInvalid)
+		return fmt.Errorf("write JSON: %s: %w", place(syntax, nil), lease.ErrInvalid)
 	}
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
-		return fmt.Errorf("write JSON: %s: %w", place(semantic), lease.ErrInvalid)
+		return fmt.Errorf("write JSON: %s: %w", place(semantic, nil), lease.ErrInvalid)
 	}
 	return err
 }
@@ -136,8 +137,9 @@ func endOfString(b []byte, i int) int {
 	return i
 }
 
-// place says what is wrong and where, in terms of the JSON and not of Go's types.
-func place(err error) string {
+// place says what is wrong and where in text, in terms of the JSON and not of Go's
+// types.
+func place(err error, text []byte) string {
 	var pointer jsontext.Pointer
 	var offset int64
 	var cause string
@@ -155,7 +157,26 @@ func place(err error) string {
 	default:
 		cause = err.Error()
 	}
-	return fmt.Sprintf("%s at %q, offset %d", clip(cause, 200), clip(string(pointer), 200), offset)
+	cause = clip(cause, 200)
+	if pointer != "" {
+		cause += fmt.Sprintf(" in %q", clip(string(pointer), 200))
+	}
+	if text == nil { // it was being written
+		return cause
+	}
+	return cause + " at " + where(text, int(offset))
+}
+
+// where tells an offset as an editor shows it: by line, where there are several, and
+// by character.
+func where(text []byte, offset int) string {
+	before := text[:min(max(offset, 0), len(text))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	if bytes.IndexByte(bytes.TrimRight(text, "\r\n"), '\n') < 0 && line == 1 {
+		return fmt.Sprintf("column %d", column)
+	}
+	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
 // clip bounds what is quoted of a request.

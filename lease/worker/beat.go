@@ -75,7 +75,7 @@ func (a *Agent) pace() time.Duration {
 func (a *Agent) beat(ctx context.Context) error {
 	a.mu.Lock()
 	jumps := a.jumps
-	b := lease.Beat{Hello: a.hello(), Withdrawn: a.lacks()}
+	b := lease.Beat{Hello: a.hello(), Facts: a.facts(), Withdrawn: a.lacks()}
 	sent := make([]*task, 0, len(a.tasks))
 	listed := map[key]bool{}
 	for _, t := range a.tasks {

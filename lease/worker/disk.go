@@ -49,6 +49,9 @@ func (a *Agent) roomy() bool {
 			why = fmt.Sprintf("%d bytes free at %q, fewer than %d", free, dir, a.cfg.MinFree)
 		}
 	}
+	a.mu.Lock()
+	a.tight = why
+	a.mu.Unlock()
 	if a.hinder("disk", why, diskCheck) {
 		if why != "" {
 			a.log.Warn("claiming nothing: "+why, "free_min", a.cfg.MinFree)

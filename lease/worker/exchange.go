@@ -11,7 +11,8 @@ import (
 
 const (
 	exchangeTime = 2 * time.Minute // bound of an exchange, beside its wait for work
-	quickAnswer  = time.Second     // an empty answer to a wait that comes sooner is not believed twice at once
+	leastTerm    = time.Second / 2
+	quickAnswer  = time.Second // an empty answer to a wait that comes sooner is not believed twice at once
 )
 
 // claim is a request number whose grants are not known yet.
@@ -127,7 +128,7 @@ func (a *Agent) compose(open *claim, number *uint64, ready *bool, more bool) tur
 	t.send = t.send || len(t.x.Releases) > 0 || more && !a.draining
 
 	free, extra, per := 0, 0, map[lease.Kind]int(nil)
-	if *ready && roomy && !a.draining && a.drainedBy.IsZero() {
+	if *ready && roomy && !a.draining && a.drainedBy.IsZero() && a.rests == "" {
 		free, extra, per = a.free()
 	}
 	t.x.Paces = a.known(t.x.Offer)
@@ -228,6 +229,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 		if g.Term <= 0 {
 			g.Term = lease.Term
 		}
+		g.Term = max(g.Term, leastTerm) // heartbeats follow from it
 		k := key{g.Shard, g.Fence}
 		if a.mail.holds(k) {
 			continue
@@ -255,6 +257,7 @@ func (a *Agent) take(grants []lease.Grant, since time.Time, by lease.StoreID) {
 			t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(a.cfg.Base))
 			a.tasks[k] = t
 			a.queue = append(a.queue, t)
+			a.stir()
 			a.running.Add(1) // not while draining, so never after the wait began
 			go a.attempt(t)
 			a.admit()
@@ -295,6 +298,7 @@ func (a *Agent) forget(t *task) {
 	defer a.mu.Unlock()
 	delete(a.tasks, t.key())
 	a.admit()
+	a.stir()
 	poke(a.wake)
 }
 

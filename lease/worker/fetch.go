@@ -9,12 +9,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"macbatch/lease"
 )
 
 // maxTorn is how often a blob may arrive damaged before the attempt fails.
 const maxTorn = 3
+
+// maxBlob bounds a blob that is fetched: the sound of the longest chunk, and more.
+const maxBlob = 1 << 30
 
 // fetch brings a blob into the task's folder. It outlasts outages of the control
 // plane: an attempt is not spent on them.
@@ -48,6 +52,12 @@ func (a *Agent) download(ctx context.Context, t *task, d lease.Digest, path stri
 		return err
 	}
 	defer func() { _ = r.Close() }() // only read
+	if size < 0 || size > maxBlob {
+		return fmt.Errorf("%d bytes: %w", size, lease.ErrTooLarge)
+	}
+	if free, err := a.cfg.Free(t.dir); err == nil && free < a.cfg.MinFree+uint64(size) {
+		return &fs.PathError{Op: "fetch", Path: t.dir, Err: syscall.ENOSPC} // the floor holds for what is fetched, too
+	}
 	f, err := os.CreateTemp(t.dir, "fetch-*")
 	if err != nil {
 		return err

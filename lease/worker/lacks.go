@@ -44,6 +44,9 @@ func (a *Agent) lacks() []lease.Withdrawal {
 	if a.draining {
 		list = append(list, lease.Withdrawal{Reason: "it is about to end"})
 	}
+	if a.rests != "" {
+		list = append(list, lease.Withdrawal{Reason: legible(a.rests)})
+	}
 	for _, h := range a.hindered {
 		list = append(list, lease.Withdrawal{Reason: legible(h.reason), Age: now - h.since, Again: h.again})
 	}
@@ -55,7 +58,7 @@ func (a *Agent) lacks() []lease.Withdrawal {
 		if w.term > 0 {
 			again = max(tick, w.since+w.term-now)
 		}
-		list = append(list, lease.Withdrawal{Kind: n.Kind, Root: n.Root, Model: n.Model, Reason: legible(w.reason), Age: now - w.since, Again: again})
+		list = append(list, lease.Withdrawal{Kind: n.Kind, Root: n.Root, Model: n.Model, Reason: w.why, Age: now - w.since, Again: again})
 	}
 	slices.SortFunc(list, func(x, y lease.Withdrawal) int {
 		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Root, y.Root), cmp.Compare(x.Model, y.Model), cmp.Compare(x.Reason, y.Reason))

@@ -15,10 +15,10 @@ const (
 
 // withdrawal is something this worker was found to lack.
 type withdrawal struct {
-	need   lease.Need // as the executor named it
-	since  time.Duration
-	reason string
-	term   time.Duration // after which it is offered again; 0: when a re-check finds it
+	need  lease.Need // as the executor named it
+	since time.Duration
+	term  time.Duration // after which it is offered again; 0: when a re-check finds it
+	why   string
 }
 
 // over reports whether the term of a withdrawal that has one has passed.
@@ -42,7 +42,7 @@ func (a *Agent) withdraw(n lease.Need, term time.Duration, reason string) {
 	}
 	a.mu.Lock()
 	if w, gone := a.withdrawn[part(n)]; term == 0 || !gone || w.term > 0 {
-		a.withdrawn[part(n)] = withdrawal{n, a.mono(), reason, term}
+		a.withdrawn[part(n)] = withdrawal{n, a.mono(), term, legible(reason)}
 	}
 	a.mu.Unlock()
 	poke(a.beatNow)

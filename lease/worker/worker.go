@@ -54,6 +54,13 @@ type Config struct {
 	MinFree uint64        // claim nothing while fewer bytes are free at Dir or one of Disks
 	Disks   []string      // further folders to look at, such as the spool's
 
+	// Guards say why to claim nothing now, and are asked every fifteen seconds:
+	// what runs goes on. Facts go with the heartbeats. Awake is told when the
+	// worker begins to hold leases, and when it ends to; it must not block.
+	Guards []func(ctx context.Context) (why string)
+	Facts  lease.Facts
+	Awake  func(held bool)
+
 	// Bell tells that another process may have added to the spool; may be nil.
 	// The spool is also scanned now and then without it.
 	Bell <-chan struct{}
@@ -104,6 +111,9 @@ type Agent struct {
 	hindered  map[string]hindrance // why nothing is claimed, by what there is too little of
 	drainedBy lease.Pause          // as the control plane said last
 	draining  bool                 // it leaves
+	rests     string               // of the guards: why to claim nothing
+	tight     string               // of the disk: likewise
+	awake     bool                 // as Config.Awake was told
 	restUntil time.Duration        // no claims before, on the monotonic clock
 	beaten    chan struct{}        // closed at the next answered heartbeat, and when the end begins
 	jumps     int                  // of the clocks against each other
@@ -193,8 +203,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.seenWall, a.seenMono = a.wall(), a.mono()
 	a.mu.Unlock()
 
+	a.ask(life)
+	if a.cfg.Facts.System != "" {
+		poke(a.beatNow) // whoever looks at the workers need not wait for them
+	}
 	var loops sync.WaitGroup
-	for _, loop := range []func(context.Context){a.heart, a.watch, a.upload, a.recheck, a.listen} {
+	for _, loop := range []func(context.Context){a.guard, a.heart, a.watch, a.upload, a.recheck, a.listen} {
 		loops.Go(func() { loop(life) })
 	}
 	loops.Go(func() { a.leave(ctx, life) })

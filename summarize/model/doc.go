@@ -18,6 +18,9 @@
 // What comes back is data. Nothing of it is run, fetched or looked up; vectors
 // are counted and finite, texts are bounded, a cut text is told as such.
 //
+// A server that cuts an input and says nothing is found out by its count of tokens
+// (CheckWhole).
+//
 // A Server's address comes from whoever runs the worker and never from a job.
 // Plain HTTP goes to loopback addresses only; redirects are not followed.
 package model

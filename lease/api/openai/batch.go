@@ -33,6 +33,9 @@ type batch struct {
 	ErrorFileID  *string           `json:"error_file_id"`
 	CreatedAt    int64             `json:"created_at"`
 	InProgressAt int64             `json:"in_progress_at"`
+	CompletedAt  *int64            `json:"completed_at"`
+	CancelledAt  *int64            `json:"cancelled_at"`
+	ExpiresAt    *int64            `json:"expires_at"` // it does not
 	Counts       counts            `json:"request_counts"`
 	Metadata     map[string]string `json:"metadata"`
 }
@@ -81,6 +84,14 @@ func describe(j *lease.Job, q *pipeline.BatchRequest, model string) batch {
 		InputFileID: inputID(j.Input.Digest), Window: window, Status: status(j),
 		CreatedAt: j.Submitted.Unix(), InProgressAt: j.Submitted.Unix(), Metadata: q.Metadata,
 		Counts: counts{j.Items.Total, j.Items.Done, j.Items.Failed},
+	}
+	if at := j.Ended.Unix(); !j.Ended.IsZero() {
+		switch b.Status {
+		case "completed":
+			b.CompletedAt = &at
+		case "cancelled":
+			b.CancelledAt = &at
+		}
 	}
 	output, failed := results(j)
 	if id := resultID(j.ID, false); output {

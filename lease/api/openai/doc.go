@@ -33,8 +33,7 @@
 //     answers "deleted": false, as for results.
 //   - File names are not kept. "bytes" of results is 0 in lists, where nobody counted
 //     them, and "created_at" of an input is that of its last upload, 0 after a restart.
-//   - Batches do not expire: "completion_window" is taken and answered as "24h". When
-//     a batch ended is not told.
+//   - Batches do not expire: "completion_window" is taken and answered as "24h".
 //   - Lists are newest first: files begin with the inputs uploaded since the control
 //     plane started, then come results.
 //

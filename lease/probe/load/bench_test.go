@@ -164,8 +164,8 @@ func (b *bench) rates() {
 				p.verify(b)
 			}
 			got["macbatch"] = append(got["macbatch"], ph.rate())
-			b.say("macbatch    %8.0f /s  (submit %.0f /s)  call p50 %.2f p99 %.2f ms  CPU clients %.2f + control %.2f s  %d commits  RssAnon %d MB  store %.1f MB, %.1f free: %.0f bytes a shard",
-				ph.rate(), put.rate(), ph.call(50), ph.call(99), ph.clients, ph.plane, f.Commits-commits, ph.rss,
+			b.say("macbatch    %8.0f /s  (submit %.0f /s)  call p50 %.2f p99 %.2f ms  CPU clients %.2f + control %.2f s: %.0f + %.0f µs a call  %d commits  RssAnon %d MB  store %.1f MB, %.1f free: %.0f bytes a shard",
+				ph.rate(), put.rate(), ph.call(50), ph.call(99), ph.clients, ph.plane, ph.clients*1e6/float64(len(ph.calls)), ph.plane*1e6/float64(len(ph.calls)), f.Commits-commits, ph.rss,
 				float64(f.Size)/1e6, float64(f.Free)/1e6, float64(f.Size-f.Free)/float64(c.items))
 			b.end(p, dir)
 			if b.peers == "" {

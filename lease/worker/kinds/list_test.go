@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +78,9 @@ func codes(r pipeline.ListResult) []string {
 	return out
 }
 
+// scripts guards what they count when they are asked together.
+var scripts sync.Mutex
+
 // script is a runtime that does what a real one can't be made to do.
 type script struct {
 	digest   string
@@ -84,6 +88,7 @@ type script struct {
 	embed    func(in []string) ([][]float32, error)
 	generate func(q model.GenerateRequest) (string, error)
 	calls    int
+	usage    model.Usage
 }
 
 func (s *script) Models(context.Context) ([]model.Model, error) {
@@ -100,9 +105,11 @@ func (s *script) Embed(_ context.Context, q model.EmbedRequest) (model.Embedding
 }
 
 func (s *script) Generate(_ context.Context, q model.GenerateRequest) (model.Generated, error) {
+	scripts.Lock()
+	defer scripts.Unlock()
 	s.calls++
 	text, err := s.generate(q)
-	return model.Generated{Text: text, Finish: model.Stopped}, err
+	return model.Generated{Text: text, Finish: model.Stopped, Usage: s.usage}, err
 }
 
 func scripted(s *script) *Tools {
@@ -297,7 +304,7 @@ func TestPaidServer(t *testing.T) {
 	}
 	s.embed = func([]string) ([][]float32, error) { return nil, &model.Error{Kind: model.ErrUnavailable} }
 	_, err := work(t, tools, pipeline.Embed, `{"model":"m","tier":"cloud"}`, texts("a", "b", "c")...)
-	if f, ok := errors.AsType[*worker.Failure](err); !ok || f.Class != lease.Permanent || !f.Final || !strings.Contains(f.Reason, "unknown outcome") || s.calls != 2 {
+	if f, ok := errors.AsType[*worker.Failure](err); !ok || f.Class != lease.Unknown || !f.Final || !strings.Contains(f.Reason, "unknown outcome") || s.calls != 2 {
 		t.Errorf("a connection that broke = %v, after %d paid calls, want one more", err, s.calls)
 	}
 	s.embed, s.calls = func([]string) ([][]float32, error) { return nil, model.Errorf(model.ErrBadAnswer, "x") }, 1
@@ -307,9 +314,10 @@ func TestPaidServer(t *testing.T) {
 	s.calls = 1
 	lost := errors.New("lost")
 	_, err = tools.Executors()[pipeline.Embed].Execute(t.Context(), worker.Task{
-		Grant: lease.Grant{Kind: pipeline.Embed, Payload: []byte(`{"model":"m","tier":"cloud"}`), Lines: &lease.Lines{Items: 1}},
-		Lines: func(context.Context) ([][]byte, error) { return [][]byte{[]byte(texts("a")[0])}, nil },
-		Sure:  func(context.Context) error { return lost },
+		Grant:  lease.Grant{Kind: pipeline.Embed, Payload: []byte(`{"model":"m","tier":"cloud"}`), Lines: &lease.Lines{Items: 1}},
+		Lines:  func(context.Context) ([][]byte, error) { return [][]byte{[]byte(texts("a")[0])}, nil },
+		Intend: func(context.Context, lease.Cost) error { return nil },
+		Sure:   func(context.Context) error { return lost },
 	})
 	if !errors.Is(err, lost) || s.calls != 1 {
 		t.Errorf("without a sure lease: %v, %d calls", err, s.calls)

@@ -28,6 +28,10 @@ func try(t *testing.T, payload string, engines ...Transcriber) error {
 	_, err := tools.Executors()[pipeline.Transcribe].Execute(t.Context(), worker.Task{
 		Grant: lease.Grant{Kind: pipeline.Transcribe, Payload: []byte(payload)},
 		Blob:  func(context.Context, lease.Digest) (string, error) { return "sound", nil },
+
+		Sure:   func(context.Context) error { return nil },
+		Intend: func(context.Context, lease.Cost) error { return nil },
+		Spent:  func(lease.Cost) {},
 	})
 	return err
 }
@@ -46,7 +50,7 @@ func TestSpeechErrors(t *testing.T) {
 		want any
 	}{
 		{&transcribe.PermanentError{Err: cause}, &worker.Failure{Class: lease.Permanent, Reason: "transcribe with fake: cause"}},
-		{&transcribe.UnknownOutcomeError{Err: cause}, &worker.Failure{Class: lease.Permanent, Reason: "transcribe with fake: unknown outcome: cause", Final: true}},
+		{&transcribe.UnknownOutcomeError{Err: cause}, &worker.Failure{Class: lease.Unknown, Reason: "transcribe with fake: unknown outcome: cause", Final: true}},
 		{&transcribe.BusyError{Err: cause, After: time.Minute}, &worker.Released{Reason: "transcribe with fake: cause", Delay: time.Minute, Withdraw: need, For: time.Minute}},
 		{&transcribe.UnavailableError{Err: cause}, &worker.Released{Reason: "transcribe with fake: cause", Delay: unavailableDelay, Withdraw: need}},
 		{cause, "transcribe with fake: cause"},

@@ -173,6 +173,16 @@ func (s *Server) post(t testing.TB, path string, body []byte) {
 	}
 }
 
+// Loads tells how often the server has loaded a model.
+func (s *Server) Loads(t testing.TB) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(s.Dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(b, []byte("llama runner started"))
+}
+
 // KillRunners kills the processes that run the server's models, and tells how many.
 func (s *Server) KillRunners(t testing.TB) int {
 	t.Helper()
