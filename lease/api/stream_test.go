@@ -219,7 +219,7 @@ func TestStreamPatience(t *testing.T) {
 				<-time.After(10 * time.Second)
 			}
 		}},
-		{"half an answer", 25 * time.Second, func(conn net.Conn, r *bufio.Reader) {
+		{"half an answer", 30 * time.Second, func(conn net.Conn, r *bufio.Reader) {
 			conn.Write([]byte("\x00\x00\x10\x00\x02\x01")) //nolint:errcheck // a test's
 			io.Copy(io.Discard, r)                         //nolint:errcheck // likewise
 		}},
