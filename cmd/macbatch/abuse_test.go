@@ -67,7 +67,9 @@ func besiege(t *testing.T) *besieged {
 		if err := <-ended; err != nil {
 			t.Errorf("the control plane ended with %v", err)
 		}
-		b.stderr.Close()
+		if err := b.stderr.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	var p party
 	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
@@ -189,7 +191,7 @@ func TestAbuse(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	z.Write(bytes.Repeat([]byte("[["), 16<<20)) //nolint:errcheck // to memory
-	z.Close()
+	z.Close()                                   //nolint:errcheck // to memory
 	large := []byte(strings.Repeat("[", 64<<20))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -320,7 +322,7 @@ func (p *proxy) run() {
 		id := p.n.Add(1)
 		out, err := net.Dial("tcp", p.to)
 		if err != nil {
-			in.Close()
+			in.Close() //nolint:errcheck // nobody is there
 			continue
 		}
 		pass := func(to, from net.Conn) {
@@ -354,7 +356,7 @@ func TestHalfDead(t *testing.T) {
 	}
 	p := &proxy{l: l, to: b.addr}
 	go p.run()
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { l.Close() }) //nolint:errcheck // it may be closed
 	far := *b
 	far.addr = l.Addr().String()
 	c := besiegedBy(t, &far)

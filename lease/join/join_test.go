@@ -48,7 +48,7 @@ func serve(t *testing.T, dir string, change func(*tls.Config)) *server {
 			io.WriteString(w, "hello") //nolint:errcheck // the client tells
 		}), ErrorLog: nil}).Serve(l)
 	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	t.Cleanup(func() { l.Close(); <-done }) //nolint:errcheck // the server may have closed it
 	return s
 }
 
@@ -125,7 +125,9 @@ func TestSeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.Close()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
 	client := wire.NewClient(wire.ClientOptions{TLS: good.pin.Config(), Addresses: []string{dead.Addr().String(), other.addr, good.addr}})
 	for range 3 {
 		if got, err := get(client, "control.invalid"); got != "hello" || err != nil {
@@ -146,7 +148,7 @@ func TestSeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Do(r); !errors.Is(err, context.Canceled) {
+	if _, err := client.Do(r); !errors.Is(err, context.Canceled) { //nolint:bodyclose // there is none
 		t.Fatalf("a caller that left: %v", err)
 	}
 }

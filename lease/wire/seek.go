@@ -58,8 +58,7 @@ func (s *seeker) try(ctx context.Context, network, address string) (net.Conn, er
 	c.ServerName, c.NextProtos = host, []string{"http/1.1"}
 	conn := tls.Client(raw, c)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		raw.Close()
-		return nil, err
+		return nil, errors.Join(err, raw.Close())
 	}
 	return conn, nil
 }

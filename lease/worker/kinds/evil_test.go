@@ -227,7 +227,7 @@ func tree(t *testing.T, dir string) string {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(h, path, fi.Mode(), fi.Size(), fi.ModTime().UnixNano())
+		fmt.Fprintln(h, path, fi.Mode(), fi.Size(), fi.ModTime().UnixNano()) //nolint:errcheck // a hash
 		if fi.Mode().IsRegular() {
 			b, err := os.ReadFile(path)
 			if err != nil {

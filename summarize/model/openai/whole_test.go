@@ -18,10 +18,10 @@ func TestSilentCut(t *testing.T) {
 	for count, cut := range map[int]bool{0: false, 512: true, 2100: false} {
 		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/embeddings" {
-				fmt.Fprintf(w, `{"data":[{"index":0,"embedding":[1,2]}],"usage":{"prompt_tokens":%d}}`, count)
+				fmt.Fprintf(w, `{"data":[{"index":0,"embedding":[1,2]}],"usage":{"prompt_tokens":%d}}`, count) //nolint:errcheck // the client tells
 				return
 			}
-			fmt.Fprintf(w, `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, count)
+			fmt.Fprintf(w, `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, count) //nolint:errcheck // the client tells
 		}))
 		r := New(model.Server{URL: ts.URL, HTTP: ts.Client()})
 		_, err1 := r.Generate(t.Context(), say("m", long))
