@@ -36,7 +36,7 @@ func (c *control) Why(_ context.Context, of lease.ShardID) (out lease.Why, err e
 		next := s.index.next(of.Job)
 		waits, _ := s.waits(&q.job.Job, s.now())
 		s.mu.Unlock()
-		if next == 0 {
+		if next == 0 || q.job.Canceled {
 			out.Text = ofJob(&q.job.Job, waits)
 			return out, nil
 		}
@@ -52,7 +52,12 @@ func (c *control) Why(_ context.Context, of lease.ShardID) (out lease.Why, err e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	out = lease.Why{Shard: of, Kind: q.shard.Need.Kind, State: q.shard.State, Text: s.whyItself(&q, now)}
+	out = lease.Why{Shard: of, Kind: q.shard.Need.Kind, State: q.shard.State}
+	if q.job.Canceled && !q.shard.State.Terminal() { // its row follows
+		out.Text = ofJob(&q.job.Job, "")
+		return out, nil
+	}
+	out.Text = s.whyItself(&q, now)
 	if q.shard.State == lease.Ready || q.shard.State == lease.Leased {
 		out.Workers = s.whyThere(&actor, &q, now)
 	}
@@ -123,6 +128,8 @@ func (x *index) next(id lease.JobID) uint32 {
 // ofJob tells of a job of which no shard waits.
 func ofJob(j *lease.Job, waits string) string {
 	switch {
+	case j.Canceled && !j.State.Terminal():
+		return fmt.Sprintf("it is %s: %s", lease.JobCanceled, j.Reason)
 	case j.State.Terminal() && j.Reason != "":
 		return fmt.Sprintf("it is %s: %s", j.State, j.Reason)
 	case j.State.Terminal():

@@ -43,7 +43,8 @@ func TestDrainTakesTurns(t *testing.T) {
 
 		// All of it is delivered by the other one.
 		third := r.spooled(r.leased())
-		if unlock, err = r.sp.Lock(); err != nil {
+		release, err := r.sp.Lock()
+		if err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(3*busyPause, func() {
@@ -55,7 +56,7 @@ func TestDrainTakesTurns(t *testing.T) {
 		if got, err := d.Drain(t.Context()); err != nil || got != (Tally{}) {
 			t.Fatalf("Drain = %+v, %v, want nothing left to do", got, err)
 		}
-		if err := unlock(); err != nil {
+		if err := release(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +87,9 @@ func TestWithdrawnIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.cfg.Offer = lease.Offer{Kinds: []lease.Kind{"k"}, Roots: []string{"films"}}
-		there := false
+		var there atomic.Bool
 		r.cfg.Recheck = func(context.Context, lease.Need) error {
-			if there {
+			if there.Load() {
 				return nil
 			}
 			return errors.New("no")
@@ -97,8 +98,9 @@ func TestWithdrawnIsTold(t *testing.T) {
 			return Output{}, &Released{Reason: "it is empty", Delay: time.Hour, Withdraw: lease.Need{Root: "films"}}
 		})
 		r.cfg.MinFree = 10
-		free := uint64(100)
-		r.cfg.Free = func(string) (uint64, error) { return free, nil }
+		var free atomic.Uint64
+		free.Store(100)
+		r.cfg.Free = func(string) (uint64, error) { return free.Load(), nil }
 		last := func() (list []lease.Withdrawal) {
 			r.set(func() { list = r.beats[len(r.beats)-1].Withdrawn })
 			return list
@@ -113,17 +115,17 @@ func TestWithdrawnIsTold(t *testing.T) {
 		if got := last(); len(got) != 1 || got[0].Age < 45*time.Second || got[0].Age > 75*time.Second {
 			t.Fatalf("told %+v a minute later, want its age", got)
 		}
-		there = true
+		there.Store(true)
 		pass(2 * recheckEvery)
 		if got := last(); len(got) != 0 {
 			t.Fatalf("told %+v, want nothing: it is there again", got)
 		}
-		free = 5
+		free.Store(5)
 		pass(time.Minute)
 		if got := last(); len(got) != 1 || !got[0].All() || !strings.Contains(got[0].Reason, "5 bytes free") {
 			t.Fatalf("told %+v, want that it takes no work", got)
 		}
-		free = 100
+		free.Store(100)
 		pass(time.Minute)
 		if got := last(); len(got) != 0 {
 			t.Fatalf("told %+v, want nothing: there is room again", got)
