@@ -86,7 +86,7 @@ func TestDrainedGivesBackWhatWaits(t *testing.T) {
 func TestWithdrawnIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		r.cfg.Offer = lease.Offer{Kinds: []lease.Kind{"k"}, Roots: []string{"films"}}
+		r.cfg.Offer = lease.Offer{Kinds: []lease.Kind{"k", "slow"}, Roots: []string{"films"}}
 		var there atomic.Bool
 		r.cfg.Recheck = func(context.Context, lease.Need) error {
 			if there.Load() {
@@ -97,6 +97,7 @@ func TestWithdrawnIsTold(t *testing.T) {
 		r.cfg.Executors["k"] = execute(func(context.Context, Task) (Output, error) {
 			return Output{}, &Released{Reason: "it is empty", Delay: time.Hour, Withdraw: lease.Need{Root: "films"}}
 		})
+		r.cfg.Executors["slow"], r.cfg.Grace = taking(time.Second), time.Minute
 		r.cfg.MinFree = 10
 		var free atomic.Uint64
 		free.Store(100)
@@ -130,7 +131,9 @@ func TestWithdrawnIsTold(t *testing.T) {
 		if got := last(); len(got) != 0 {
 			t.Fatalf("told %+v, want nothing: there is room again", got)
 		}
-		r.stop()
+		r.add("slow", 1)
+		pass(time.Millisecond)
+		r.stop() // something runs: there is time to tell
 		if got := last(); len(got) != 1 || !got[0].All() {
 			t.Fatalf("told %+v at last, want that it leaves", got)
 		}
