@@ -52,6 +52,12 @@
 // with its monotonic one: when they part by more than five seconds the machine
 // slept, and nothing is started, claimed or sent before a heartbeat was answered.
 //
+// # Guards
+//
+// Config.Guards are asked every fifteen seconds whether work is welcome: while one names a
+// reason not to, nothing is claimed, heartbeats tell the reason, and what runs goes
+// on. Config.Awake is told when the first lease is held and when the last one went.
+//
 // # Withdrawn, drained, stalled
 //
 // What a worker turns out to lack (a root that is away, a model, a server that asks
