@@ -186,17 +186,17 @@ func skew(t *testing.T, seed uint64, off float64) (ratio float64) {
 // shard goes to a slow one.
 func TestSkew(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		off  float64
-		most float64
-	}{{"exact", 0, 1.05}, {"±50 %", 0.5, 1.15}} {
+		name        string
+		off         float64
+		most, worst float64 // for half of the fleets, and for each
+	}{{"exact", 0, 1.05, 1.1}, {"±50 %", 0.5, 1.15, 1.15}} {
 		var ratios []float64
 		for i := range *skewSeeds {
 			ratios = append(ratios, skew(t, *skewFirst+uint64(i), c.off))
 		}
 		slices.Sort(ratios)
-		if half, most := ratios[len(ratios)/2], ratios[len(ratios)-1]; half > c.most || most > c.most+0.1 {
-			t.Errorf("estimates %s, seeds from %d: %.3f times the ideal, %.3f at worst, want at most %.2f", c.name, *skewFirst, half, most, c.most)
+		if half, most := ratios[len(ratios)/2], ratios[len(ratios)-1]; half > c.most || most > c.worst {
+			t.Errorf("estimates %s, seeds from %d: %.3f times the ideal, %.3f at worst, want at most %.2f and %.2f", c.name, *skewFirst, half, most, c.most, c.worst)
 		}
 		t.Logf("500 shards on workers of speed 1:2:4:8, estimates %s: %.3f times the ideal, %.3f at worst of %d seeds from %d",
 			c.name, ratios[len(ratios)/2], ratios[len(ratios)-1], len(ratios), *skewFirst)
