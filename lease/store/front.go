@@ -79,7 +79,7 @@ func (f *front) top(h *heads, left map[lease.Kind]int) *ticket {
 	for len(*h) > 0 {
 		t := &(*h)[0]
 		if left[t.line.need.Kind] > 0 {
-			if has, there := t.line.slots.Min(); there && has == t.slot && !t.line.hidden {
+			if t.line.slots.Len() > 0 && t.line.oldest == t.slot && !t.line.hidden {
 				return t
 			}
 			next, more := f.head(t.line)
@@ -164,6 +164,9 @@ func (f *front) head(l *line) (ticket, bool) {
 }
 
 func (f *front) ofClass(c *class) (t ticket, ok bool) {
+	if t, ok = f.ofLine(c.first); ok || c.lines.Len() == 1 {
+		return t, ok
+	}
 	c.lines.Ascend(func(l *line) bool {
 		t, ok = f.ofLine(l)
 		return !ok
@@ -178,7 +181,7 @@ func (f *front) ofLine(l *line) (ticket, bool) {
 	if l.hidden || f.full && l.need.Bulky && f.x.needing[l.job] > 0 {
 		return ticket{}, false
 	}
-	s, ok := l.slots.Min()
+	s, ok := l.oldest, l.slots.Len() > 0
 	if ok && len(f.claim.Paces) > 0 {
 		s, ok = f.fitting(l, s)
 	}

@@ -19,6 +19,7 @@ type classKey struct {
 type class struct {
 	classKey
 	lines *btree.BTreeG[*line] // those that have shards, of jobs that are not stopped
+	first *line                // of them
 
 	passed time.Time // since when its oldest shard is passed by those of loaded models; zero: it is not
 }
@@ -32,6 +33,7 @@ type line struct {
 	hidden   bool // its job is stopped
 	largest  size // of all shards it ever had
 	slots    *btree.BTreeG[slot]
+	oldest   slot   // of them, at hand: a claim looks at that of each class
 	class    *class // that it is in; nil: it is in none
 
 	left  slot      // the oldest shard, when it is left to faster workers
@@ -141,8 +143,11 @@ func (x *index) offer(t ticket) {
 		return
 	}
 	t.line.largest = max(t.line.largest, t.size)
-	if t.line.slots.ReplaceOrInsert(t.slot); t.line.slots.Len() == 1 && !t.line.hidden {
-		x.join(t.line)
+	l := t.line
+	l.slots.ReplaceOrInsert(t.slot)
+	l.oldest, _ = l.slots.Min()
+	if l.slots.Len() == 1 && !l.hidden {
+		x.join(l)
 	}
 }
 
@@ -153,8 +158,13 @@ func (x *index) withdraw(t ticket) {
 	}
 	delete(x.resting, t.id())
 	delete(x.aside, t.id())
-	if _, had := t.line.slots.Delete(t.slot); had && t.line.slots.Len() == 0 && !t.line.hidden {
-		x.leave(t.line)
+	l := t.line
+	if _, had := l.slots.Delete(t.slot); !had {
+		return
+	}
+	l.oldest, _ = l.slots.Min()
+	if l.slots.Len() == 0 && !l.hidden {
+		x.leave(l)
 	}
 }
 
@@ -166,12 +176,15 @@ func (x *index) join(l *line) {
 		x.classes[l.classKey] = c
 	}
 	c.lines.ReplaceOrInsert(l)
+	c.first, _ = c.lines.Min()
 	l.class = c
 }
 
 // leave takes a line out of its class.
 func (x *index) leave(l *line) {
-	if l.class.lines.Delete(l); l.class.lines.Len() == 0 {
+	c := l.class
+	c.lines.Delete(l)
+	if c.first, _ = c.lines.Min(); c.first == nil {
 		delete(x.classes, l.classKey)
 	}
 	l.class = nil
