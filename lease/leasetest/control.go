@@ -44,6 +44,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"no progress", testNoProgress},
 		{"retry", testRetry},
 		{"money", testMoney},
+		{"held up", testHeldUp},
 		{"parked", testParked},
 		{"unknown outcome", testUnknown},
 		{"retry of a chain", testRetryChain},
