@@ -55,7 +55,7 @@ func (x *index) heldUp(l *openLease, idle bool, now time.Time, err error) error 
 		return err
 	}
 	if l.asks == asksNoMore {
-		return fmt.Errorf("%w: %v", lease.ErrOverBudget, err)
+		return fmt.Errorf("%w: %s", lease.ErrOverBudget, err.Error())
 	}
 	if l.asks = 0; !idle || !l.spends {
 		return err
@@ -67,7 +67,7 @@ func (x *index) heldUp(l *openLease, idle bool, now time.Time, err error) error 
 		}
 	}
 	l.asks = asksNoMore
-	return fmt.Errorf("%w: all that hold some wait for more: %v", lease.ErrOverBudget, err)
+	return fmt.Errorf("%w: all that hold some wait for more: %s", lease.ErrOverBudget, err.Error())
 }
 
 // intend opens or raises an intent, as far as the job's limit goes.
