@@ -243,7 +243,7 @@ func (o *office) once(id lease.JobID, counts map[lease.EventKind]int) (shards in
 				continue
 			}
 			b, err := io.ReadAll(r)
-			if r.Close(); err != nil || lease.DigestOf(b) != s.Result.Digest || int64(len(b)) != s.Result.Bytes { //nolint:errcheck // only read
+			if r.Close(); err != nil || lease.DigestOf(b) != s.Result.Digest || int64(len(b)) != s.Result.Bytes {
 				o.Errorf("result of shard %v: %d bytes, %v", s.ID, len(b), err)
 			}
 		}
