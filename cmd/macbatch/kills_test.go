@@ -366,7 +366,7 @@ func TestKills(t *testing.T) {
 	const control, worker, child = 0, 1, 2
 	sizes := [...]int{max(1, 100**kills/100), max(1, 100**kills/100), max(1, 50**kills/100)}
 	began := time.Now()
-	k := prepare(t, seed, max(6, 200**kills/100))
+	k := prepare(t, seed, max(6, 40**kills/100))
 	var plot []int
 	for what, n := range sizes {
 		for range n {
