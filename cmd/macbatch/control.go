@@ -94,7 +94,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
-		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s), Log: log,
+		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s, nil), Log: log,
 	}), log)
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", at.here().URLs[0], printable(data))
 	if at.tls {

@@ -36,7 +36,10 @@ type asker struct {
 
 // asker finds the server of a shard.
 func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*asker, error) {
-	server, m, err := t.server(ctx, p)
+	server, m, err := t.server(ctx, p, (*Server).lately)
+	if _, lacks := errors.AsType[*worker.Released](err); lacks { // it may have come since
+		server, m, err = t.server(ctx, p, (*Server).look)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*
 		return err
 	}
 	s.still = func(ctx context.Context) error {
-		_, now, err := t.server(ctx, p)
+		_, now, err := t.server(ctx, p, (*Server).look)
 		if err == nil && now != m {
 			err = &worker.Failure{Class: lease.Retryable, Reason: fmt.Sprintf("model %q became another while it worked", p.Model)}
 		}
