@@ -15,7 +15,7 @@ type plist struct {
 
 func (p *plist) line(format string, args ...any) {
 	p.WriteString(strings.Repeat("\t", p.depth))
-	fmt.Fprintf(p, format, args...)
+	p.WriteString(fmt.Sprintf(format, args...))
 	p.WriteByte('\n')
 }
 
