@@ -79,6 +79,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.db.Close()) }()
+	c.started(data)
 	if _, err := s.admin(data); err != nil {
 		return err
 	}

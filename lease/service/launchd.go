@@ -39,6 +39,8 @@ func (l *launchd) log(name string) string       { return filepath.Join(l.logs, n
 func (l *launchd) text(u *Unit) ([]byte, error) { return u.Plist(l.log(u.Name)) }
 func (l *launchd) target(name string) string    { return l.domain + "/" + label(name) }
 
+func (l *launchd) read(text []byte, u *Unit) error { return u.readPlist(text) }
+
 func (l *launchd) ctl(ctx context.Context, args ...string) (string, error) {
 	return l.o.Run(ctx, "launchctl", args...)
 }

@@ -37,6 +37,7 @@ type State struct {
 type keeper interface {
 	file(name string) string
 	text(u *Unit) ([]byte, error)
+	read(text []byte, u *Unit) error // the other way: what it runs, and as whom
 	log(name string) string
 	added(ctx context.Context, name string) error // its file is new, or another
 	start(ctx context.Context, name string) error
@@ -175,6 +176,26 @@ func (m *Manager) Status(ctx context.Context, name string) (State, error) {
 	}
 	s.Installed = true
 	return s, m.k.state(ctx, &s)
+}
+
+// Installed reads what an installed service runs, from its file: Program, Args, Env,
+// Home, User and Writes, and with what right to the processor.
+func (m *Manager) Installed(name string) (*Unit, error) {
+	if err := m.there(name); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(m.k.file(name))
+	u := &Unit{Name: name}
+	if err == nil {
+		err = m.k.read(text, u)
+	}
+	if err == nil && u.Program == "" {
+		err = errors.New("it runs no program")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("service file %q: %w", m.k.file(name), err)
+	}
+	return u, nil
 }
 
 // Tail writes the last lines of what a service said.

@@ -94,11 +94,15 @@ func (u *Unit) Plist(log string) ([]byte, error) {
 	p.truth("KeepAlive", !u.Once)
 	p.number("ThrottleInterval", 10)
 	p.number("ExitTimeOut", seconds(u.Leave))
-	if u.Answers {
-		p.text("ProcessType", "Interactive")
-	} else {
-		p.text("ProcessType", "Standard")
+	process := u.process
+	switch {
+	case process != "":
+	case u.Answers:
+		process = "Interactive"
+	default:
+		process = "Standard"
 	}
+	p.text("ProcessType", process)
 	p.number("Umask", 0o077)
 	for _, limit := range []string{"SoftResourceLimits", "HardResourceLimits"} {
 		p.dict(limit, func() { p.number("NumberOfFiles", openFiles) })

@@ -29,6 +29,8 @@ func (s *systemd) file(name string) string      { return filepath.Join(s.dir, un
 func (s *systemd) text(u *Unit) ([]byte, error) { return u.UnitFile(s.o.Wide) }
 func (s *systemd) log(string) string            { return "" }
 
+func (s *systemd) read(text []byte, u *Unit) error { return u.readUnitFile(string(text)) }
+
 // ctl runs systemctl.
 func (s *systemd) ctl(ctx context.Context, args ...string) (string, error) {
 	if !s.o.Wide {

@@ -24,6 +24,8 @@ type Unit struct {
 	Leave   time.Duration // how long it may take to end
 	Answers bool          // others wait for it
 	Once    bool          // it runs once, when it is started
+
+	process string // launchd's ProcessType, where a file has said it
 }
 
 var unitName = regexp.MustCompile(`^[a-z][a-z-]{0,40}$`)

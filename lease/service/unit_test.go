@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -297,3 +298,40 @@ func TestRefusedUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestInstalled: what a service's file runs is read back as it was asked for.
+func TestInstalled(t *testing.T) {
+	for _, system := range []string{"darwin", "linux"} {
+		for _, wide := range []bool{false, true} {
+			home := t.TempDir()
+			m, err := service.New(service.Options{System: system, Wide: wide, Home: home, Config: filepath.Join(home, ".config"), Root: home, Run: silent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u := worker()
+			u.Writes, u.Home = []string{filepath.Join(home, odd)}, home
+			if wide {
+				u.User, u.UID, u.GID = "ann", os.Getuid(), os.Getgid()
+			}
+			if _, err := m.Installed("serve"); !errors.Is(err, service.ErrAbsent) {
+				t.Fatalf("none: %v", err)
+			}
+			if _, err := m.Install(t.Context(), u); err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Installed("serve")
+			if err != nil || got.Program != u.Program || !slices.Equal(got.Args, u.Args) || !slices.Equal(got.Env, u.Env) || got.User != u.User || got.Home != u.Home {
+				t.Errorf("%s, %v: Installed = %+v, %v, want %+v", system, wide, got, err, u)
+			}
+			if err := os.WriteFile(m.File(u), []byte("[Service]\nExecStart=/bin/sh -c x\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := m.Installed("serve"); err == nil {
+				t.Errorf("%s: a file of another's = %+v", system, got)
+			}
+		}
+	}
+}
+
+// silent is a system that does all that it is asked to.
+func silent(context.Context, string, ...string) (string, error) { return "", nil }
