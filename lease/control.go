@@ -84,6 +84,11 @@ type Control interface {
 	// Census counts what there is in the actor's projects.
 	Census(ctx context.Context) (Census, error)
 
+	// Search finds words in the accepted transcripts of the actor's projects.
+	// ErrInvalid tells what is wrong with the query; ErrNotFound: the project is not
+	// there; ErrNotAllowed: this control plane has no index of them.
+	Search(ctx context.Context, q Query) (Found, error)
+
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
 

@@ -78,7 +78,7 @@ func (c *command) control(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	c.started(data)
 	if _, err := s.admin(data); err != nil {
 		return err
@@ -122,6 +122,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		defer stop()
 		return s.Run(storeCtx)
 	})
+	group.Go(func() error { return s.index(ctx) })
 	group.Go(func() error {
 		heap.Run(ctx)
 		return nil

@@ -37,6 +37,7 @@ lease/pipeline: lease lease/item lease/wire summarize transcode transcode/invent
 lease/probe: lease lease/api lease/kv lease/kv/boltkv lease/store
 lease/probe/load:
 lease/service:
+lease/search: lease lease/gather/survey lease/pipeline lease/wire transcribe
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
@@ -83,6 +84,7 @@ var homes = map[string]string{
 	"github.com/schollz/progressbar/v3":  "cmd/macbatch",
 	"github.com/fsnotify/fsnotify":       "spool cmd/macbatch",
 	"github.com/kljensen/snowball":       "summarize",
+	"modernc.org/sqlite":                 "lease/search",
 	"github.com/go-json-experiment/json": "lease/wire",
 }
 

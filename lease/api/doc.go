@@ -34,6 +34,7 @@
 //	GET  /v1/jobs/JOB/why            reader            shard=N                               lease.Why
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/census                  reader                                                  lease.Census
+//	POST /v1/search                  reader                                 lease.Query      lease.Found
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store

@@ -53,6 +53,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"retry of what is done", testRetryDone},
 		{"retry of a list", testRetryList},
 		{"census", testCensus},
+		{"search", testSearch},
 		{"waits", testWaits},
 		{"followed events", testFollow},
 		{"poison", testPoison},
