@@ -43,6 +43,10 @@ type Task struct {
 	// spend so much; lease.ErrBudgetHeld: not now. Every other error ends the attempt.
 	Intend func(ctx context.Context, reserve lease.Cost) error
 
+	// Room returns nil when the disks have room for so many bytes above what must stay
+	// free, and what gives the shard back when not.
+	Room func(bytes uint64) error
+
 	// Spent tells what was spent so far under this lease; the report tells it on.
 	Spent func(c lease.Cost)
 }
