@@ -23,7 +23,7 @@ lease/blob: lease
 lease/doctor: lease lease/join summarize/model transcode/child transcribe
 lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
 lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
-lease/gather/survey: lease lease/pipeline lease/wire transcode/inventory
+lease/gather/survey: lease lease/pipeline lease/wire transcode transcode/inventory
 lease/heap:
 lease/item: lease lease/wire
 lease/join: lease lease/wire

@@ -23,6 +23,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"verdicts", testVerdicts},
 		{"invalid results", testInvalid},
 		{"blobs", testBlobs},
+		{"kept blobs", testKeep},
 		{"budget", testBudget},
 		{"lapse", testLapse},
 		{"repeated claim", testRepeatedClaim},

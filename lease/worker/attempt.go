@@ -132,6 +132,7 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 			defer t.waiting()()
 			return a.intend(ctx, t, reserve, idle)
 		},
+		Room:  func(bytes uint64) error { return a.room(t.grant.Kind, bytes) },
 		Spent: func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }

@@ -44,6 +44,10 @@ type Task struct {
 	// now. Every other error ends the attempt.
 	Intend func(ctx context.Context, reserve lease.Cost, idle bool) error
 
+	// Room returns nil when the disks have room for so many bytes above what must stay
+	// free, and what gives the shard back when not.
+	Room func(bytes uint64) error
+
 	// Spent tells what was spent so far under this lease; the report tells it on.
 	Spent func(c lease.Cost)
 }
