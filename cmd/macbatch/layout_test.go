@@ -36,8 +36,8 @@ lease/ledger: lease
 lease/pipeline: lease lease/item lease/wire summarize transcode transcode/inventory transcribe
 lease/probe: lease lease/api lease/kv lease/kv/boltkv lease/store
 lease/probe/load:
-lease/service:
 lease/search: lease lease/gather/survey lease/pipeline lease/wire transcribe
+lease/service:
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
