@@ -327,8 +327,9 @@ type Grant struct {
 	Payload json.RawMessage `json:"payload"`         // of a list shard: the job's parameters
 	Lines   *Lines          `json:"lines,omitempty"` // of a list shard: what it works on
 	Work    uint64          `json:"work,omitempty"`
-	Needs   []Result        `json:"needs,omitempty"`  // results of the shards it waited for, in Spec.After's order
+	Needs   []Result        `json:"needs,omitempty"`  // results of the shards it waited for, in Spec.After's order; of a list shard: the one it is to complete
 	Capped  bool            `json:"capped,omitempty"` // what it may cost has a limit
+	Resend  bool            `json:"resend,omitempty"` // what may have been paid for is paid for again
 	Term    time.Duration   `json:"term_ns"`          // it lapses so long after the last heartbeat
 }
 

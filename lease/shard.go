@@ -33,6 +33,7 @@ type Spec struct {
 	Generation uint32   `json:"generation,omitempty"` // how often its work was asked for again
 	Supersedes []uint32 `json:"supersedes,omitempty"` // ended shards in whose place it came: first the one it repeats
 	Fresh      bool     `json:"fresh,omitempty"`      // no earlier result serves
+	Resend     bool     `json:"resend,omitempty"`     // what may have been paid for is paid for again
 	// Reuse identifies the work by its inputs and parameters (the results it
 	// waits for are added by the store); zero when a result is never to be reused.
 	Reuse Digest `json:"reuse,omitzero"`

@@ -21,6 +21,7 @@ type paidServer struct {
 	*httptest.Server
 	calls atomic.Int32
 	hang  atomic.Bool   // do not answer the next one
+	cut   atomic.Int32  // break off so many
 	came  chan struct{} // it arrived
 }
 
@@ -38,6 +39,9 @@ func newPaidServer(t *testing.T) *paidServer {
 			s.came <- struct{}{}
 			<-r.Context().Done()
 			return
+		}
+		if s.cut.Add(-1) >= 0 {
+			panic(http.ErrAbortHandler)
 		}
 		fmt.Fprint(w, `{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5}}`)
 	}))
@@ -90,6 +94,38 @@ func TestPaidKill(t *testing.T) {
 	out, err := run("--resend").CombinedOutput()
 	if err != nil || server.calls.Load() != 2 {
 		t.Fatalf("run --resend: %v, %d paid requests, want two\n%s", err, server.calls.Load(), out)
+	}
+}
+
+// TestPaidLost: paid requests without an answer cost their items alone. What was answered
+// is not paid for again, and those are not sent again before somebody says so.
+func TestPaidLost(t *testing.T) {
+	server := newPaidServer(t)
+	dir, in := t.TempDir(), list10(t, 20)
+	run := func(code, calls int, flags ...string) string {
+		t.Helper()
+		c := exec.Command("macbatch", append([]string{
+			"run", "generate", in, "--model", "m", "--tier", "cloud", "--max-tokens", "50", "-o", filepath.Join(dir, "out"), "--data", filepath.Join(dir, "data"),
+			"--runtime", "cloud=openai:" + server.URL + ",paid,in=1000,out=1000",
+		}, flags...)...)
+		c.Env = append(os.Environ(), "HOME="+dir)
+		out, _ := c.CombinedOutput() // its code says it
+		if got := c.ProcessState.ExitCode(); got != code || int(server.calls.Load()) != calls {
+			t.Fatalf("run %q: exit code %d after %d paid requests in all, want %d and %d\n%s", flags, got, server.calls.Load(), code, calls, out)
+		}
+		return string(out)
+	}
+	server.cut.Store(2)
+	run(exitPartial, 20)
+	b, err := os.ReadFile(filepath.Join(dir, "out", "errors.jsonl"))
+	if err != nil || strings.Count(string(b), `"unknown_outcome"`) != 2 {
+		t.Fatalf("errors.jsonl: %v\n%s", err, b)
+	}
+	run(exitPartial, 20)
+	run(0, 22, "--resend")
+	b, err = os.ReadFile(filepath.Join(dir, "out", "output.jsonl"))
+	if err != nil || strings.Count(string(b), "\n") != 20 {
+		t.Fatalf("output.jsonl: %v\n%s", err, b)
 	}
 }
 

@@ -39,7 +39,7 @@ func runCommand(c *command) *cli.Command {
 			formatsFlag(),
 			dataFlag("`FOLDER` for the store and the work under way", "run"),
 			maxCostFlag(),
-			&cli.BoolFlag{Name: "resend", Usage: "send again what a run that was killed may have paid already"},
+			&cli.BoolFlag{Name: "resend", Usage: "try again what failed, also paid requests whose outcome is unknown: it may pay twice"},
 			&cli.BoolFlag{Name: "dry-run", Category: "Films:", Usage: "tell what there is to do, and do nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "with --dry-run: print it as JSON"},
 		}, append(workerFlags(), runtimeFlag())...), append(libraryFlags(), watchFlags()...)...), under("Lists:", append(listFlags(), vectorFlags()...))...),
@@ -345,8 +345,13 @@ func unstick(x *cli.Context, ctl lease.Control, j *lease.Job) error {
 		return hint(fmt.Errorf("job %v: %s: the outcome of a paid request is unknown", j.ID, plural(uint64(j.Parked), "shard")),
 			"--resend sends it again, and may pay twice")
 	}
+	return resend(x.Context, ctl, j.ID)
+}
+
+// resend tries again what failed of a job, also what may have been paid already.
+func resend(ctx context.Context, ctl lease.Control, id lease.JobID) error {
 	for after := uint32(0); ; {
-		out, err := ctl.Retry(x.Context, j.ID, lease.Selection{Resend: true}, after)
+		out, err := ctl.Retry(ctx, id, lease.Selection{Resend: true}, after)
 		if err != nil || out.Next == 0 {
 			return err
 		}

@@ -61,7 +61,14 @@ func (c *command) runList(x *cli.Context, kind lease.Kind) (err error) {
 		if err != nil {
 			return err
 		}
-		job, err := c.work(x, ctl, w, tools, id)
+		job, err := ctl.Job(x.Context, id)
+		if err == nil && x.Bool("resend") && job.Items.Failed > 0 {
+			err = resend(x.Context, ctl, id)
+		}
+		if err != nil {
+			return err
+		}
+		job, err = c.work(x, ctl, w, tools, id)
 		if err != nil {
 			return err
 		}

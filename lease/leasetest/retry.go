@@ -254,13 +254,30 @@ func testRetryDone(t *testing.T, ctl lease.Control, f *Fixture) {
 	f.Restart(t)
 }
 
-// testRetryList: a shard with failed items comes again whole; a list that was
-// canceled while it was cut is cut to its end.
+// wantKept demands that a grant carries the result of the shard whose values it keeps.
+func wantKept(t *testing.T, what string, g lease.Grant, of *lease.Report) {
+	t.Helper()
+	switch {
+	case of == nil && len(g.Needs) != 0:
+		t.Fatalf("%s: granted with the result %s, want none", what, g.Needs[0].Inline)
+	case of != nil && (len(g.Needs) != 1 || g.Needs[0].Digest != of.Digest || string(g.Needs[0].Inline) != string(of.Result)):
+		t.Fatalf("%s: granted with %+v, want the result %s", what, g.Needs, of.Result)
+	}
+}
+
+// testRetryList: a shard with failed items comes again whole, with what it got before;
+// a list that was canceled while it was cut is cut to its end.
 func testRetryList(t *testing.T, ctl lease.Control, f *Fixture) {
 	id := SubmitList(t, ctl, 5, ListParams{Items: 2, Reuse: true})
 	w := NewWorker(t, ctl, "w1")
+	var first lease.Report
 	for i, g := range w.Claim(5) {
-		wantVerdict(t, "outcomes", w.Report(Outcomes(g, "a", i%2)), lease.Accepted)
+		wantKept(t, "at first", g, nil)
+		r := Outcomes(g, "a", i%2)
+		if i == 1 {
+			first = r
+		}
+		wantVerdict(t, "outcomes", w.Report(r), lease.Accepted)
 	}
 	wantState(t, ctl, id, lease.JobPartial)
 	wantRetried(t, "retry", retry(t, ctl, id, lease.Selection{}), lease.Retried{Added: 1, Found: 1})
@@ -269,6 +286,16 @@ func testRetryList(t *testing.T, ctl lease.Control, f *Fixture) {
 	if l := gs[0].Lines; l == nil || l.First != 2 || l.Items != 2 {
 		t.Fatalf("granted lines %+v, want the items 2 and 3", gs[0].Lines)
 	}
+	wantKept(t, "retry", gs[0], &first)
+	wantVerdict(t, "failure", w.Report(Failed(gs[0], lease.Permanent, "no")), lease.Accepted)
+	wantRetried(t, "retry of the retry", retry(t, ctl, id, lease.Selection{Resend: true}), lease.Retried{Added: 1, Found: 1})
+	f.Restart(t)
+	gs = w.Claim(5)
+	wantGrants(t, "claim again", gs, 1)
+	wantKept(t, "retry of the retry", gs[0], &first)
+	if !gs[0].Resend {
+		t.Fatal("the grant does not say that what may have been paid for is paid for again")
+	}
 	wantVerdict(t, "outcomes", w.Report(Outcomes(gs[0], "b", 0)), lease.Accepted)
 	if j := wantState(t, ctl, id, lease.JobDone); j.Items != (lease.Progress{Total: 5, Done: 5}) {
 		t.Fatalf("items %+v, want five done", j.Items)
@@ -276,6 +303,7 @@ func testRetryList(t *testing.T, ctl lease.Control, f *Fixture) {
 	wantRetried(t, "retry of an item that is done", retry(t, ctl, id, lease.Selection{Items: []uint32{3}}), lease.Retried{Added: 1, Found: 1})
 	gs = w.Claim(5)
 	wantGrants(t, "claim of what has a result", gs, 1)
+	wantKept(t, "what is wanted anew", gs[0], nil)
 	wantVerdict(t, "outcomes", w.Report(Outcomes(gs[0], "c", 0)), lease.Accepted)
 
 	id = SubmitList(t, ctl, 6000, ListParams{Items: 2})

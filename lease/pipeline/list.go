@@ -60,6 +60,10 @@ type Outcome struct {
 	Error *ItemError      `json:"error,omitempty"`
 }
 
+// CodeUnknown is the code of an item whose paid request got no answer: it may have
+// been paid for, and is sent again only by a retry that says so.
+const CodeUnknown = "unknown_outcome"
+
 // ItemError says why an item has no value.
 type ItemError struct {
 	Code    string `json:"code"` // a word for programs

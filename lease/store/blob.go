@@ -232,7 +232,14 @@ func refers(r kv.Reader, row *lease.Shard, d lease.Digest) error {
 			return nil
 		}
 	}
-	return lease.ErrNotFound
+	old, err := completes(row, func(id lease.ShardID) (*lease.Shard, error) {
+		_, row, err := rows(r, id)
+		return row, err
+	})
+	if err == nil && (old == nil || !old.Result.Blob || old.Result.Digest != d) {
+		err = lease.ErrNotFound
+	}
+	return err
 }
 
 // sweepEvery is how often blobs are looked at that nothing may refer to.

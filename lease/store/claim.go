@@ -224,12 +224,13 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	} else if j.Cost.Max > 0 {
 		g.Capped = true
 	}
-	for _, seq := range sh.After {
-		on, err := t.shard(lease.ShardID{Job: sh.ID.Job, Seq: seq})
-		if err != nil {
-			return err
-		}
-		res, err := t.resultOf(&on.Shard)
+	g.Resend = sh.Resend
+	needs, err := t.needs(sh)
+	if err != nil {
+		return err
+	}
+	for _, on := range needs {
+		res, err := t.resultOf(on)
 		if err != nil {
 			return err
 		}
@@ -238,6 +239,49 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 	}
 	out.Grants = append(out.Grants, g)
 	return nil
+}
+
+// needs are the done shards whose results a shard's work begins with.
+func (t *tx) needs(sh *shardTx) (needs []*lease.Shard, err error) {
+	find := func(id lease.ShardID) (*lease.Shard, error) {
+		on, err := t.shard(id)
+		if err != nil {
+			return nil, err
+		}
+		return &on.Shard, nil
+	}
+	for _, seq := range sh.After {
+		on, err := find(lease.ShardID{Job: sh.ID.Job, Seq: seq})
+		if err != nil {
+			return nil, err
+		}
+		needs = append(needs, on)
+	}
+	if old, err := completes(&sh.Shard, find); err != nil || old == nil {
+		return needs, err
+	} else {
+		return append(needs, old), nil
+	}
+}
+
+// completes is the shard whose values the one that repeats a part of a list keeps:
+// the last in its place that gave some, and not all; nil when there is none.
+func completes(sh *lease.Shard, find func(lease.ShardID) (*lease.Shard, error)) (*lease.Shard, error) {
+	for row := sh; row.Range != (lease.Range{}) && len(row.Supersedes) > 0; {
+		old, err := find(lease.ShardID{Job: sh.ID.Job, Seq: row.Supersedes[0]})
+		switch {
+		case isNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case old.State == lease.Done && old.Result.Failed > 0:
+			return old, nil
+		case old.State == lease.Done:
+			return nil, nil // it was wanted anew as a whole
+		}
+		row = old
+	}
+	return nil, nil
 }
 
 // resultOf returns a done shard's result, with its bytes when they are in the store.

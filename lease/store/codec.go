@@ -167,6 +167,7 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	for _, d := range s.Result.Keeps {
 		e.b = append(e.b, d[:]...)
 	}
+	e.bool(s.Resend)
 	return e.b
 }
 
@@ -225,7 +226,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 		s.Spent = lease.Cost(d.uint())
 	}
 	if v >= 5 {
-		s.Result.Keeps = d.digests()
+		s.Result.Keeps, s.Resend = d.digests(), d.bool()
 	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)

@@ -481,7 +481,7 @@ func (a *again) copy(old *shardTx, place map[uint32]uint32) (*shardTx, error) {
 	sh := &shardTx{Shard: lease.Shard{
 		ID: lease.ShardID{Job: a.j.ID, Seq: place[old.ID.Seq]}, Project: a.j.Project, Priority: a.j.Priority, Spec: spec,
 	}}
-	sh.Fresh = old.Fresh || a.fresh
+	sh.Fresh, sh.Resend = old.Fresh || a.fresh, a.resend
 	sh.After = make([]uint32, len(old.After))
 	for i, n := range old.After {
 		now := a.t.newest(lease.ShardID{Job: a.j.ID, Seq: n}).Seq

@@ -404,11 +404,23 @@ func (w *world) granted(p *player, g lease.Grant) {
 			w.Fatalf("shard %v granted with lines %+v of a job with %d plans, it works on %+v", g.Shard, g.Lines, job.Plans, row.Range)
 		}
 	}
-	if len(g.Needs) != len(row.After) {
-		w.Fatalf("shard %v granted with %d results, it waited for %d", g.Shard, len(g.Needs), len(row.After))
+	if waited := len(row.After) + w.kept(row); len(g.Needs) != waited {
+		w.Fatalf("shard %v granted with %d results, it waited for %d:%s", g.Shard, len(g.Needs), waited, w.tell(g.Shard))
 	}
 	h := &holding{Grant: g, by: p, until: p.since.Add(lease.Term)}
 	w.open[g.Shard], p.held[g.Shard] = h, h
+}
+
+// kept is how many earlier results a shard completes: that of the last one in its place
+// that is done, if some of its items failed.
+func (w *world) kept(row lease.Shard) int {
+	for row.Range != (lease.Range{}) && len(row.Supersedes) > 0 {
+		row = w.row(lease.ShardID{Job: row.ID.Job, Seq: row.Supersedes[0]})
+		if row.State == lease.Done {
+			return min(1, int(row.Result.Failed))
+		}
+	}
+	return 0
 }
 
 // lines is what a list shard was granted with.

@@ -212,6 +212,7 @@ func (e *writer) grant(g lease.Grant) {
 		e.json(r.Inline)
 	})
 	e.bool(g.Capped)
+	e.bool(g.Resend)
 	e.uint(uint64(g.Term))
 }
 
@@ -238,7 +239,7 @@ func ParseExchanged(b []byte, y *lease.Exchanged) error {
 				Missing: many(d, 32, d.digest),
 			}
 		})
-		y.Grants = many(d, 17, d.grant)
+		y.Grants = many(d, 18, d.grant)
 		y.More, y.Mark = d.bool(), d.mark()
 	})
 }
@@ -256,7 +257,7 @@ func (d *parser) grant() (g lease.Grant) {
 	g.Needs = many(d, 36, func() lease.Result {
 		return lease.Result{Digest: d.digest(), Bytes: int64(d.uint()), Blob: d.bool(), Failed: d.uint32(), Inline: d.json(5)}
 	})
-	g.Capped, g.Term = d.bool(), time.Duration(d.uint())
+	g.Capped, g.Resend, g.Term = d.bool(), d.bool(), time.Duration(d.uint())
 	return g
 }
 

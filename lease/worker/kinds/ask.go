@@ -18,6 +18,7 @@ const (
 	deadDelay   = 10 * time.Second // before somebody is granted what a dead server left
 	maxBreaks   = 16               // breakdowns in a row, before the server counts as broken: halving 4096 meets fewer
 	tryWithin   = time.Minute      // for the smallest of requests
+	maxLost     = 3                // paid requests without an answer, before no more of a shard are made
 	maxRepeats  = 2                // of a request alone that got no usable answer
 	pauseBroken = time.Second      // before a server that broke down is asked again
 )
@@ -31,6 +32,7 @@ type asker struct {
 
 	try    func(ctx context.Context) error // the smallest request of this kind
 	breaks atomic.Int32                    // in a row
+	lost   atomic.Int32                    // paid requests without an answer, in a row
 	place  uint64                          // among the shards of the server
 }
 
@@ -47,6 +49,9 @@ func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*
 	a := &asker{Server: server, shard: s, model: m, need: lease.Need{Model: p.Need()}, place: server.lanes.begin()}
 	s.width = server.Parallel
 	s.need = a.need
+	if err := s.keep(ctx); err != nil {
+		return nil, err
+	}
 	a.try = func(ctx context.Context) error {
 		_, err := a.Generate(ctx, model.GenerateRequest{Model: m.Name, Messages: messages("", "a", nil), MaxTokens: 1})
 		return err
@@ -84,6 +89,9 @@ func (a *asker) ask(ctx context.Context, alone bool, m most, request func(ctx co
 			return used, nil
 		}
 		if failure, final := errors.AsType[*worker.Failure](err); final && failure.Final {
+			return used, err
+		}
+		if _, is := errors.AsType[*itemError](err); is {
 			return used, err
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -129,8 +137,14 @@ func (a *asker) once(ctx context.Context, m most, request func(ctx context.Conte
 		used.Cost = a.billed(u, err, bound)
 		a.closed(bound, used.Cost)
 		told, _ := errors.AsType[*model.Error](err)
-		if err != nil && (context.Cause(ctx) != nil || told == nil || told.Unknown()) {
+		switch unknown := told == nil || told.Unknown(); {
+		case err != nil && context.Cause(ctx) != nil: // the shard's end
 			return used, lostPaid(a.Tier, err)
+		case err != nil && unknown:
+			a.lost.Add(1)
+			err = &itemError{pipeline.CodeUnknown, fmt.Errorf("runtime %s: the outcome of a paid request is unknown: %w", a.Tier, err)}
+		case err == nil:
+			a.lost.Store(0)
 		}
 	}
 	if err == nil || model.Permanent(err) {

@@ -182,6 +182,36 @@ func (s *shard) settle() error {
 	return nil
 }
 
+// keep takes over the values that an earlier attempt at the same lines got of the
+// same model, and what may have been paid for, unless that is to be sent again.
+func (s *shard) keep(ctx context.Context) error {
+	if len(s.task.Grant.Needs) == 0 {
+		return nil
+	}
+	b, err := s.task.Need(ctx, 0)
+	if err != nil {
+		return err
+	}
+	var old pipeline.ListResult
+	if json.Unmarshal(b, &old) != nil || len(old.Outcomes) != len(s.items) || old.By.Model != s.by.Model || old.By.Digest != s.by.Digest {
+		return nil // what it says is of no use here
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, o := range old.Outcomes {
+		unknown := o.Error != nil && o.Error.Code == pipeline.CodeUnknown
+		if s.items[i] == nil || o.Value == nil && (!unknown || s.task.Grant.Resend) {
+			continue
+		}
+		s.items[i], s.out[i] = nil, o
+		if !unknown {
+			s.good++
+		}
+		s.progress()
+	}
+	return nil
+}
+
 // each runs f for every item.
 func (s *shard) each(ctx context.Context, f func(ctx context.Context, it *item.Item) (value any, err error)) error {
 	return s.atOnce(ctx, len(s.items), func(ctx context.Context, i int) error {

@@ -111,6 +111,10 @@ func (a *asker) enter(ctx context.Context, bound lease.Cost) (leave func(), err 
 		if !a.Paid {
 			return leave, nil
 		}
+		if a.lost.Load() >= maxLost {
+			leave()
+			return nil, &itemError{codeUnavailable, fmt.Errorf("runtime %s: not sent, as others that are paid got no answer", a.Tier)}
+		}
 		ended, err := a.shard.purse.open(ctx, &a.shard.task, bound)
 		if err == nil {
 			if err = a.shard.task.Sure(ctx); err == nil {

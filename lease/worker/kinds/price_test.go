@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -126,13 +127,17 @@ func TestPaidHeld(t *testing.T) {
 	})
 }
 
-// TestPaidUnknown: a paid request that is broken off, by whatever, is not made again.
+// TestPaidUnknown: a paid request that is broken off is not made again, costs its item
+// alone, and after some in a row no more are made. The end of the lease ends the shard.
 func TestPaidUnknown(t *testing.T) {
 	for name, broken := range map[string]error{
 		"connection lost": &model.Error{Kind: model.ErrUnavailable}, "silence": &model.Error{Kind: model.ErrStalled}, "lease lost": worker.ErrLeaseLost,
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := &script{generate: func(model.GenerateRequest) (string, error) {
+		s := &script{generate: func(q model.GenerateRequest) (string, error) {
+			if last := q.Messages[len(q.Messages)-1].Text; last != "bad" {
+				return "yes", nil
+			}
 			if name == "lease lost" {
 				cancel(broken)
 			}
@@ -140,12 +145,62 @@ func TestPaidUnknown(t *testing.T) {
 		}}
 		tools := &Tools{Servers: []*Server{{Tier: "cloud", Paid: true, Price: Price{In: 1, Out: 1}, Runtime: s}}}
 		a := &account{limit: lease.Dollar}
-		_, err := tools.Executors()[pipeline.Generate].Execute(ctx, a.task(pipeline.Generate, `{"model":"m","tier":"cloud"}`, texts("a", "b")...))
-		if f, ok := errors.AsType[*worker.Failure](err); !ok || f.Class != lease.Unknown || !f.Final || s.calls != 1 || a.spent == 0 || a.spent > a.reserved {
-			t.Errorf("%s: %v after %d calls, %v of %v spent; want one, booked in full", name, err, s.calls, a.spent, a.reserved)
-		}
+		task := a.task(pipeline.Generate, `{"model":"m","tier":"cloud"}`, texts("a", "bad", "b", "bad", "bad", "bad", "bad", "c")...)
+		out, err := tools.Executors()[pipeline.Generate].Execute(ctx, task)
 		cancel(nil)
+		if a.spent == 0 || a.spent > a.reserved {
+			t.Errorf("%s: %v of %v spent, want those without an answer booked in full", name, a.spent, a.reserved)
+		}
+		if name == "lease lost" {
+			if f, ok := errors.AsType[*worker.Failure](err); !ok || f.Class != lease.Unknown || !f.Final || s.calls != 2 {
+				t.Errorf("%s: %v after %d calls, want an unknown outcome after two", name, err, s.calls)
+			}
+			continue
+		}
+		if got := codesOf(t, out); err != nil || got != "ok unknown_outcome ok unknown_outcome unknown_outcome unknown_outcome server_failed server_failed" || s.calls != 6 {
+			t.Errorf("%s: %s, %v after %d calls", name, got, err, s.calls)
+		}
+
+		// The shard that repeats it makes up for what was not sent, and for no more.
+		for resend, want := range map[bool]string{
+			false: "ok unknown_outcome ok unknown_outcome unknown_outcome unknown_outcome ok ok", true: "ok ok ok ok ok ok ok ok",
+		} {
+			s.calls, s.generate = 0, func(model.GenerateRequest) (string, error) { return "late", nil }
+			task.Grant.Resend, task.Grant.Needs = resend, []lease.Result{{}}
+			task.Need = func(context.Context, int) ([]byte, error) { return out.Result, nil }
+			again, err := tools.Executors()[pipeline.Generate].Execute(t.Context(), task)
+			calls := 2
+			if resend {
+				calls = 6
+			}
+			if got := codesOf(t, again); err != nil || got != want || s.calls != calls || !strings.Contains(string(again.Result), `"yes"`) {
+				t.Errorf("%s, again, resend %v: %s, %v after %d calls, want %d: %s", name, resend, got, err, s.calls, calls, again.Result)
+			}
+		}
+		s.digest, s.calls = "another", 0
+		tools = &Tools{Servers: []*Server{{Tier: "cloud", Paid: true, Price: Price{In: 1, Out: 1}, Runtime: s}}}
+		if _, err := tools.Executors()[pipeline.Generate].Execute(t.Context(), task); err != nil || s.calls != 8 {
+			t.Errorf("%s, again, by another model: %v after %d calls, want all asked for", name, err, s.calls)
+		}
 	}
+}
+
+// codesOf tells what became of the items of a list shard.
+func codesOf(t *testing.T, out worker.Output) string {
+	t.Helper()
+	var res pipeline.ListResult
+	if err := json.Unmarshal(out.Result, &res); err != nil {
+		t.Error(err)
+	}
+	var codes []string
+	for _, o := range res.Outcomes {
+		code := "ok"
+		if o.Error != nil {
+			code = o.Error.Code
+		}
+		codes = append(codes, code)
+	}
+	return strings.Join(codes, " ")
 }
 
 func TestMostOfBody(t *testing.T) {
