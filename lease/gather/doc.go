@@ -37,6 +37,10 @@
 //	outputs      [{"path", "sha256", "bytes"}]; also those that an earlier
 //	             gathering wrote and this one could not renew
 //	of           digest of the accepted results the outputs were made from
+//	all          in the last line: SHA-256 of all lines before it, and of itself up to
+//	             here, closed by "}": none is missing
+//	sum          SHA-256 of the line up to here, closed by "}". Like all it proves
+//	             accidents; who means to can make them anew
 //
 // Paths are relative, "/"-separated; one that is not UTF-8 is percent-encoded
 // behind "percent:". Lines of other roots, and of films that are gone, stay.
