@@ -135,7 +135,9 @@
 // what it may have spent by then, in all, under that fence; 204 says that it is
 // durable. Its report, or the release, tells what was spent (cost_nusd, in
 // billionths of a US dollar). over_budget: the job's limit is below that for good;
-// budget_held: only as long as the intents of others hold the rest.
+// budget_held: only as long as the intents of others hold the rest. idle: no request
+// is under way under this lease. Of leases that all wait idly for what the others
+// hold, the last to ask is told over_budget, and the others as soon as it ended.
 //
 // # Marks
 //

@@ -121,8 +121,8 @@ var operations = []struct {
 	}, []any{exchange}},
 	{"GET /v1/exchange/stream", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/intend", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
-		return nil, c.Intend(ctx, lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1})
-	}, []any{lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1}}},
+		return nil, c.Intend(ctx, lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1, Idle: true})
+	}, []any{lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1, Idle: true}}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.PutBlob(ctx, held, strings.NewReader("abc"))

@@ -30,6 +30,7 @@ type Params struct {
 	Reuse    bool     `json:"reuse,omitempty"`    // their results may be reused
 	Then     int      `json:"then,omitempty"`     // each accepted result plans so many more, and one that joins them
 	Sound    bool     `json:"sound,omitempty"`    // the planned ones need the blob the result delivers
+	Keep     bool     `json:"keep,omitempty"`     // the blob that a first one's result delivers belongs to it
 	Bulky    bool     `json:"bulky,omitempty"`    // the first ones are
 	Distinct string   `json:"distinct,omitempty"` // tells jobs apart
 }
@@ -87,6 +88,9 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 	if res.Bad {
 		return means, errors.New("the result is bad")
 	}
+	if p.Keep && in.Stage == 0 {
+		means.Keeps = []lease.Digest{SoundOf(s.ID)}
+	}
 	if in.Stage != 0 || p.Then == 0 {
 		return means, nil
 	}
@@ -103,7 +107,8 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 		plan = append(plan, sp)
 		join.After = append(join.After, uint32(i))
 	}
-	return lease.Acceptance{Plan: append(plan, join)}, nil
+	means.Plan = append(plan, join)
+	return means, nil
 }
 
 // SoundBytes are the bytes of the blob that a test shard's result delivers.

@@ -183,8 +183,10 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, dropped map[lease.JobID]boo
 			err = fmt.Errorf("shard %v: its job is missing", id)
 			return false
 		}
-		if row.State == lease.Done && row.Result.Blob {
-			s.know(j.Project, row.Result.Digest).kept = true
+		if row.State == lease.Done {
+			for _, d := range keeps(&row.Result) {
+				s.know(j.Project, d).kept = true
+			}
 		}
 		for _, d := range row.Inputs {
 			if !row.State.Terminal() {
