@@ -28,12 +28,12 @@ type good struct {
 	result  any
 }
 
-var soundOf = []string{"one", "two", "three"}
+var spoken = []string{"one", "two", "three"}
 
 func goods() []good {
 	var res transcode.Result
 	res.DurationMS, res.FFmpeg, res.SoundDigest = 30_000, "5.1", strings.Repeat("ab", 32)
-	for i, s := range soundOf {
+	for i, s := range spoken {
 		from := int64(i) * 10_000
 		res.Chunks = append(res.Chunks, transcode.Chunk{Index: i, Digest: lease.DigestOf([]byte(s)).String(), Bytes: 3,
 			StartMS: max(0, from-500), DurationMS: 11_000, FromMS: from, ToMS: from + 10_000})
@@ -162,7 +162,7 @@ func ruled(kind lease.Kind, b []byte, means lease.Acceptance) error {
 			if c.FromMS != at || c.ToMS <= at || c.StartMS < 0 || c.StartMS > c.FromMS || c.DurationMS < c.ToMS-c.StartMS {
 				return fmt.Errorf("chunk %+v after %d ms", c, at)
 			}
-			if !slices.ContainsFunc(soundOf, func(s string) bool { return lease.DigestOf([]byte(s)).String() == c.Digest }) {
+			if !slices.ContainsFunc(spoken, func(s string) bool { return lease.DigestOf([]byte(s)).String() == c.Digest }) {
 				return fmt.Errorf("chunk %+v was not delivered", c)
 			}
 			at = c.ToMS
@@ -205,7 +205,7 @@ func ruled(kind lease.Kind, b []byte, means lease.Acceptance) error {
 }
 
 func delivered() (list []lease.Digest) {
-	for _, s := range soundOf {
+	for _, s := range spoken {
 		list = append(list, lease.DigestOf([]byte(s)))
 	}
 	return list
@@ -308,7 +308,7 @@ func TestRefusalsAreTold(t *testing.T) {
 			t.Fatalf("shard %v is a %s, want a %s", g.Shard, g.Kind, c.kind)
 		}
 		if g.Kind == Transcode {
-			for _, sound := range soundOf {
+			for _, sound := range spoken {
 				d := lease.DigestOf([]byte(sound))
 				if err := ctl.PutBlob(t.Context(), lease.Upload{Digest: d, Size: int64(len(sound)), Shard: g.Shard, Fence: g.Fence, Token: g.Token}, strings.NewReader(sound)); err != nil {
 					t.Fatal(err)
@@ -333,7 +333,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		for _, c := range all[:stage] { // as far as to the kind in question all goes well
 			times := 1
 			if c.kind == Transcribe {
-				times = len(soundOf)
+				times = len(spoken)
 			}
 			for range times {
 				g := claim(id)
