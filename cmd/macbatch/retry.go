@@ -15,14 +15,14 @@ func retryCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
 		Usage:     "do again what failed of a job, or what is named",
-		UsageText: "macbatch retry JOB [--failed | --suspicious | --item N… | --shard ID…] [--transcriber ENGINE] [--resend]",
+		UsageText: "macbatch retry JOB [--failed | --suspicious | --item N… | --shard ID…] [--model ENGINE] [--resend]",
 		Description: "What ended stays in the ledger as it ended; new shards take its place, with what waited for it. The\n" +
 			"earlier results count until new ones are accepted. A canceled job goes on with what is retried.\n\n" +
 			"What sent a paid request and never told its outcome is left alone, for to send it again may be to pay\ntwice: --resend takes it in.",
 		Flags: append(clientFlags(),
 			&cli.BoolFlag{Name: "failed", Usage: "all that failed or was canceled: the default"},
 			&cli.BoolFlag{Name: "suspicious", Usage: "the transcripts that are in doubt: see macbatch status --suspicious"},
-			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE` that is to do it instead, as workers name it"},
+			&cli.StringFlag{Name: "transcriber", Aliases: []string{"model"}, Usage: "speech `ENGINE` that is to do it instead, as workers name it"},
 			&cli.StringSliceFlag{Name: "item", Usage: "`NUMBER` of an item, from 0: what failed of it, or all if nothing did; may be repeated"},
 			&cli.StringSliceFlag{Name: "shard", Usage: "`ID` of a shard, done or not; may be repeated"},
 			&cli.BoolFlag{Name: "resend", Usage: "also what may have been paid already: its outcome is unknown"},

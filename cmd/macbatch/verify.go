@@ -22,7 +22,7 @@ func verifyCommand(c *command) *cli.Command {
 		Name: "verify", Usage: "check a control plane's rows against its ledger",
 		UsageText: "macbatch verify [--data FOLDER | --outputs OUT] [--json]",
 		Description: "With --data it reads a store at rest, changing nothing; with --outputs it compares a folder of\n" +
-			"results with its manifest; else it asks the running control plane.",
+			"results with its manifest, and counts what else is in it; else it asks the running control plane.",
 		Flags: append(clientFlags(), dataFlag("`FOLDER` of a store whose control plane does not run", ""),
 			&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` of gathered results", TakesFile: true},
 			&cli.BoolFlag{Name: "json", Usage: "print a JSON object a line"}),
@@ -49,6 +49,11 @@ func (c *command) verify(x *cli.Context) error {
 			return err
 		}
 	}
+	if out := x.String("outputs"); out != "" {
+		if err := c.tellStrangers(out); err != nil {
+			return err
+		}
+	}
 	if len(problems) > 0 {
 		return &exitError{exitProblems, fmt.Sprintf("verify: %s", plural(uint64(len(problems)), "problem"))}
 	}
@@ -56,6 +61,23 @@ func (c *command) verify(x *cli.Context) error {
 		fmt.Fprintln(c.stderr, "all results are as the manifest says")
 	} else {
 		fmt.Fprintln(c.stderr, "rows and ledger agree")
+	}
+	return nil
+}
+
+// tellStrangers says how many files of a folder of results are no results.
+func (c *command) tellStrangers(out string) error {
+	known, err := lines.Outputs(out)
+	films, err2 := gather.Outputs(out)
+	var n int
+	if err = errors.Join(err, err2); err == nil {
+		n, err = gather.Strangers(out, append(known, films...))
+	}
+	if err != nil {
+		return fmt.Errorf("verify outputs: %w", err)
+	}
+	if n > 0 {
+		fmt.Fprintf(c.stderr, "%s in it that no manifest names\n", plural(uint64(n), "file"))
 	}
 	return nil
 }

@@ -41,6 +41,10 @@
 //	made         of a rendition: encoder, codec, size, audio track, times of stills, and
 //	             the shard, worker and fence that made it
 //	of           digest of the accepted results the outputs were made from
+//	all          in the last line: SHA-256 of all lines before it, and of itself up to
+//	             here, closed by "}": none is missing
+//	sum          SHA-256 of the line up to here, closed by "}". Like all it proves
+//	             accidents; who means to can make them anew
 //
 // Paths are relative, "/"-separated; one that is not UTF-8 is percent-encoded
 // behind "percent:". Lines of other roots, and of films that are gone, stay.

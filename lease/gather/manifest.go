@@ -79,6 +79,9 @@ type Line struct {
 	Outputs    []Output           `json:"outputs,omitempty"`
 	Made       *Made              `json:"made,omitempty"` // how the output came to be, where that is a rendition
 	Of         string             `json:"of,omitempty"`
+
+	All string `json:"all,omitempty"` // of the last line: digest of all before it, and of itself up to here
+	Sum string `json:"sum,omitempty"` // digest of the line up to here
 }
 
 // output is the line's output of that path, or nil.
@@ -141,15 +144,19 @@ func encodeManifest(all []*Line) ([]byte, error) {
 		return cmp.Or(strings.Compare(a.Source.Root, b.Source.Root), strings.Compare(string(a.Source.Path), string(b.Source.Path)),
 			strings.Compare(string(a.Preset), string(b.Preset)))
 	})
-	b := bytes.NewBuffer([]byte{})
-	e := json.NewEncoder(b)
+	b := []byte{}
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
-	for _, l := range all {
+	for i, l := range all {
+		l.All, l.Sum = "", ""
+		line.Reset()
 		if err := e.Encode(l); err != nil {
 			return nil, fmt.Errorf("write manifest: %w", err)
 		}
+		b = append(b, sealed(b, bytes.TrimSuffix(line.Bytes(), []byte("\n")), i == len(all)-1)...)
 	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 // compareSounds tells of films with one sound that they have: its words were looked

@@ -24,7 +24,8 @@ const (
 )
 
 // VerifyOutputs checks an output folder against its manifest, without a control
-// plane. An empty list means that each output is there as it was written.
+// plane. An empty list means that each output, and the manifest, is there as it was
+// written. Other files in the folder are nobody's business: see Strangers.
 func VerifyOutputs(out string) (problems []lease.Problem, err error) {
 	root, err := os.OpenRoot(out)
 	if err != nil {
@@ -38,6 +39,7 @@ func VerifyOutputs(out string) (problems []lease.Problem, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("verify outputs in %q: %w", out, err)
 	}
+	problems = checkManifest(manifest)
 	for _, l := range lines {
 		for _, o := range l.Outputs {
 			digest, err := digestOf(root, string(o.Path))

@@ -36,7 +36,7 @@
 // # Rank, and its bound
 //
 // A common word is in millions of segments, and to rank them all takes seconds. So
-// the newest 500 that match are ranked ([Candidates]), by how many different words of
+// the newest 200 that match are ranked ([Candidates]), by how many different words of
 // the query they hold, how dense these are, and how new they are; an answer that left
 // others out says so (Capped). Whoever looks for something older names films, or more
 // words. No query runs for longer than [Patience]; what was found until then is ranked,

@@ -16,7 +16,7 @@ import (
 
 // Bounds of an answer.
 const (
-	Candidates = 500             // segments that match, and are ranked
+	Candidates = 200             // segments that match, and are ranked
 	Patience   = 2 * time.Second // of one query
 	maxRanges  = 256             // stretches of segments that are looked through one by one
 	textBytes  = 400             // of a hit, about

@@ -55,26 +55,31 @@ func (t *tx) number(query string, args ...any) (n int64, err error) {
 
 // event takes in one event of the ledger.
 func (t *tx) event(ev *lease.Event) error {
-	switch ev.Kind { //nolint:exhaustive // nothing of the others is searched for
-	case lease.EventCanceled, lease.EventPruned, lease.EventRetried:
-		if ev.Job == 0 || ev.Shard != 0 {
-			return nil
-		}
-		return t.exec("INSERT OR REPLACE INTO work VALUES(?, 0)", int64(ev.Job))
-	case lease.EventDone, lease.EventReused:
-		j, err := t.job(ev.Job)
-		if err != nil || !j.library || j.gone {
-			return err
-		}
-		row, err := t.shard(ev.ShardID())
-		if err != nil || row == nil {
-			return err
-		}
-		return t.add(j, row)
-	default:
+	if ev.Job == 0 {
 		return nil
 	}
+	if ev.Shard == 0 {
+		if slices.Contains(ofJobs, ev.Kind) {
+			return t.exec("INSERT OR REPLACE INTO work VALUES(?, 0)", int64(ev.Job))
+		}
+		return nil
+	}
+	if ev.Kind != lease.EventDone && ev.Kind != lease.EventReused {
+		return nil
+	}
+	j, err := t.job(ev.Job)
+	if err != nil || !j.library || j.gone {
+		return err
+	}
+	row, err := t.shard(ev.ShardID())
+	if err != nil || row == nil {
+		return err
+	}
+	return t.add(j, row)
 }
+
+// ofJobs are the events after which a job is to be dropped, or looked through again.
+var ofJobs = []lease.EventKind{lease.EventCanceled, lease.EventPruned, lease.EventRetried}
 
 // job looks a job up.
 func (t *tx) job(id lease.JobID) (*job, error) {

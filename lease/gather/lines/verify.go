@@ -45,6 +45,28 @@ func Verify(dir string) (problems []lease.Problem, err error) {
 	return problems, nil
 }
 
+// Outputs are the files that the manifest of a folder knows of, itself included; none
+// where there is no manifest.
+func Outputs(dir string) (names []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if _, err := root.Lstat(manifestName); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	f := &files{root: root}
+	if err := f.readManifest(); err != nil {
+		return nil, err
+	}
+	names = []string{manifestName}
+	for _, e := range f.had.Files {
+		names = append(names, e.Name)
+	}
+	return names, nil
+}
+
 // errIrregular is returned for a folder, a link or a device in a file's place.
 var errIrregular = errors.New("no regular file")
 
