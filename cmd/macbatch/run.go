@@ -171,7 +171,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localSto
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	admin, err := s.admin(data)
 	if err != nil {
 		return err
@@ -186,6 +186,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localSto
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Run(storeCtx) })
+	serving.Go(func() error { return s.index(storeCtx) })
 	err = f(s.As(admin), s, w)
 	stopStore()
 	return errors.Join(err, serving.Wait())

@@ -226,6 +226,7 @@ type Fixture struct {
 	Engine kv.Engine
 	Blobs  *Blobs
 	Clock  *Clock
+	Said   *Said
 	stop   context.CancelFunc
 	ended  chan error
 }
@@ -234,7 +235,7 @@ type Fixture struct {
 // verified.
 func Open(t testing.TB, e kv.Engine, blobs *Blobs, clock *Clock) *Fixture {
 	t.Helper()
-	f := &Fixture{Engine: e, Blobs: blobs, Clock: clock}
+	f := &Fixture{Engine: e, Blobs: blobs, Clock: clock, Said: &Said{}}
 	f.start(t)
 	t.Cleanup(func() {
 		f.Stop(t)
@@ -246,7 +247,7 @@ func Open(t testing.TB, e kv.Engine, blobs *Blobs, clock *Clock) *Fixture {
 func (f *Fixture) start(t testing.TB) {
 	t.Helper()
 	s, err := store.Open(store.Options{
-		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Budget: 1, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
+		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Words: f.Said, Budget: 1, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
 	})
 	if err != nil {
 		t.Fatalf("open store: %v", err)

@@ -19,7 +19,7 @@ const blobGrace = 24 * time.Hour
 // index needs. It starts nothing: call Run.
 func Open(o Options) (*Store, error) {
 	s := &Store{
-		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
+		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, words: o.Words, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
 		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{}, uploads: map[lease.Digest]bool{},
 		wake: make(chan struct{}), names: names{},
