@@ -33,7 +33,7 @@ func summed(t *testing.T, tools *Tools, by pipeline.SummaryParams) (sum pipeline
 	out, err := tools.Executors()[pipeline.Summarize].Execute(t.Context(), worker.Task{
 		Grant: lease.Grant{Kind: pipeline.Summarize, Payload: payload, Needs: []lease.Result{{Digest: lease.DigestOf(b)}}}, Dir: t.TempDir(),
 		Need: func(context.Context, int) ([]byte, error) { return b, nil }, Progress: func(uint64) {},
-		Sure: func(context.Context) error { return nil }, Intend: func(context.Context, lease.Cost) error { return nil }, Spent: func(lease.Cost) {},
+		Sure: func(context.Context) error { return nil }, Intend: func(context.Context, lease.Cost, bool) error { return nil }, Spent: func(lease.Cost) {},
 	})
 	if err != nil {
 		return sum, err
