@@ -15,11 +15,17 @@ func WriteMarkdown(w io.Writer, s Summary) error {
 		title = "Summary"
 	}
 	fmt.Fprintf(&b, "# %s\n\n", title)
-	if s.NoSpeech {
+	switch {
+	case s.NoSpeech:
 		b.WriteString("No speech was found, so there is nothing to summarize.\n")
-	} else {
+	case s.Model != "":
+		writeText(&b, s)
+	default:
 		fmt.Fprintf(&b, "*Extractive summary: %d of %d sentences, chosen by LexRank as they were spoken; no language model was used.*\n\n",
 			len(s.Sentences), max(s.Of, len(s.Sentences)))
+		if s.Fallback != "" {
+			fmt.Fprintf(&b, "*The model that was asked for wrote none: %s*\n\n", escape(s.Fallback))
+		}
 		for _, x := range s.Sentences {
 			b.WriteString("- ")
 			if x.EndMS > 0 {
@@ -40,6 +46,22 @@ func WriteMarkdown(w io.Writer, s Summary) error {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
+}
+
+// writeText writes what a model wrote, paragraph by paragraph, and its chapters.
+func writeText(b *strings.Builder, s Summary) {
+	fmt.Fprintf(b, "*Summary written by the model %s.*\n", escape(s.Model))
+	for line := range strings.Lines(s.Text) {
+		if line = escape(line); line != "" {
+			fmt.Fprintf(b, "\n%s\n", line)
+		}
+	}
+	if len(s.Chapters) > 1 {
+		b.WriteString("\n## Chapters\n\n")
+		for _, c := range s.Chapters {
+			fmt.Fprintf(b, "- [%s] **%s**: %s\n", clock(c.StartMS), escape(c.Title), escape(c.Text))
+		}
+	}
 }
 
 // clock is H:MM:SS, rounded down: a player that jumps there misses no word.

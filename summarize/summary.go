@@ -2,8 +2,12 @@ package summarize
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // Engine is the name that this package's extractive summaries carry.
@@ -32,7 +36,71 @@ type Summary struct {
 	Of        int        `json:"of"`        // how many sentences there were to choose from
 	Sentences []Sentence `json:"sentences"` // chosen ones, in their original order
 	Keywords  []string   `json:"keywords"`  // at most ten, most telling first
+
+	// A model's summary has no sentences, but these.
+	Text     string    `json:"text,omitempty"`
+	Chapters []Chapter `json:"chapters,omitempty"` // in order
+	Model    string    `json:"model,omitempty"`
+	// Fallback says why the model that was asked for wrote none: the sentences stand
+	// in for its summary.
+	Fallback string `json:"fallback,omitempty"`
 }
+
+// Chapter is a stretch of a film.
+type Chapter struct {
+	StartMS int64  `json:"start_ms"`
+	EndMS   int64  `json:"end_ms"`
+	Title   string `json:"title"`
+	Text    string `json:"text"` // its summary
+}
+
+// The bounds of what a model writes, in bytes.
+const (
+	MaxTitle    = 200
+	MaxKeyword  = 100
+	MaxKeywords = 10
+	maxText     = 64 << 10
+	maxFallback = 4 << 10
+	maxChapters = 100
+)
+
+// Validate says what is wrong with a summary of a film of that length.
+func (s *Summary) Validate(durationMS int64) error {
+	switch {
+	case s.Engine == "":
+		return errors.New("a summary by nobody")
+	case s.Model == "" && (s.Text != "" || len(s.Chapters) > 0):
+		return errors.New("a text that no model wrote")
+	case s.Model == "" && len(s.Sentences) == 0 && !s.NoSpeech:
+		return fmt.Errorf("a summary by %q of %d sentences says nothing", s.Engine, s.Of)
+	case len(s.Fallback) > maxFallback || s.Model != "" && s.Fallback != "":
+		return errors.New("a fallback that is none, or says too much")
+	case s.Model == "":
+		return nil
+	case strings.TrimSpace(s.Text) == "" || len(s.Text) > maxText || !utf8.ValidString(s.Text):
+		return fmt.Errorf("a summary by model %q of %d bytes", s.Model, len(s.Text))
+	case s.Title == "" || len(s.Title) > MaxTitle || len(s.Sentences) > 0 || s.NoSpeech:
+		return fmt.Errorf("a summary by model %q without a title, or with sentences", s.Model)
+	case len(s.Keywords) > MaxKeywords || slices.ContainsFunc(s.Keywords, func(k string) bool { return k == "" || len(k) > MaxKeyword }):
+		return fmt.Errorf("keywords %.200q", s.Keywords)
+	case len(s.Chapters) == 0 || len(s.Chapters) > maxChapters:
+		return fmt.Errorf("%d chapters", len(s.Chapters))
+	}
+	at := int64(0)
+	for i, c := range s.Chapters {
+		switch {
+		case c.StartMS < at || c.EndMS < c.StartMS || c.EndMS > durationMS:
+			return fmt.Errorf("chapter %d from %d to %d ms, after %d, of a film of %d", i, c.StartMS, c.EndMS, at, durationMS)
+		case c.Title == "" || len(c.Title) > MaxTitle || strings.TrimSpace(c.Text) == "" || len(c.Text) > maxText:
+			return fmt.Errorf("chapter %d has no title or no summary", i)
+		}
+		at = c.EndMS
+	}
+	return nil
+}
+
+// Clean is text in one line, without what can't be seen.
+func Clean(text string) string { return clean(text) }
 
 const (
 	minChosen, maxChosen = 3, 12

@@ -36,7 +36,7 @@ func listFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "temperature", Usage: "generate: `T`; 0 answers the same to the same"},
 		&cli.Int64Flag{Name: "seed", Usage: "generate: `N` that the randomness is made from"},
 		&cli.IntFlag{Name: "max-tokens", Usage: "generate: an answer has at most `N` tokens (default: until it ends)"},
-		&cli.IntFlag{Name: "context", Usage: "question and answer together have at most `N` tokens (default: as the server likes; summarize: 4096)"},
+		&cli.IntFlag{Name: "context", Usage: "question and answer together have at most `N` tokens (default: as the server likes; summaries: 4096)"},
 		&cli.IntFlag{Name: "dimensions", Usage: "embed: vectors of `N` numbers (default: the model's)"},
 		&cli.IntFlag{Name: "together", Usage: "embed: `N` texts in one request", Value: 64},
 		&cli.BoolFlag{Name: "skip-bad", Usage: "queue the good lines, tell of the others"},
@@ -52,11 +52,11 @@ var ofKind = map[string][]lease.Kind{
 	"prompt": {pipeline.Generate, pipeline.Classify, pipeline.OCR}, "system": {pipeline.Generate}, "schema": {pipeline.Generate},
 	"labels": {pipeline.Classify}, "temperature": {pipeline.Generate}, "seed": {pipeline.Generate}, "max-tokens": {pipeline.Generate},
 	"context": {pipeline.Generate, pipeline.Classify, pipeline.Summarize}, "dimensions": {pipeline.Embed}, "together": {pipeline.Embed},
-	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {}, "watch": {}, "every": {}, "preset": {},
+	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {}, "watch": {}, "every": {}, "preset": {}, "summary-model": {},
 }
 
 // ofWords are the flags that say nothing to renditions of films.
-var ofWords = []string{"language", "chunk", "formats"}
+var ofWords = []string{"language", "chunk", "formats", "summary-model"}
 
 // checkFlags refuses flags that say nothing to the kind.
 func checkFlags(x *cli.Context, kind lease.Kind) error {
@@ -66,7 +66,7 @@ func checkFlags(x *cli.Context, kind lease.Kind) error {
 			others = slices.Concat(ofList, ofWords)
 		}
 		for _, name := range others {
-			if x.IsSet(name) {
+			if x.IsSet(name) && (name != "context" || kind == pipeline.Transcode) {
 				return usagef("--%s does not belong to %s", name, kind)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 // TestListScripts runs list jobs as a user does, on a real Ollama and the real
 // tesseract.
 func TestListScripts(t *testing.T) {
-	demand(t, "tesseract", "pdftoppm")
+	demand(t, "tesseract", "pdftoppm", "ffmpeg", "pocketsphinx_batch")
 	server := ollamatest.Start(t, nil)
 	other := ollamatest.Start(t, []string{"tiny-chain"})
 	other.Create(t, "tiny-bert", ollamatest.Bert(9)) // the same name, another digest

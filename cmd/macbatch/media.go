@@ -147,6 +147,7 @@ func libraryFlags() []cli.Flag {
 		&cli.StringFlag{Name: "language", Usage: "`CODE` of the language spoken or written, such as en (default: it is found out)"},
 		&cli.StringFlag{Name: "audio-lang", Category: "Films:", Usage: "audio `TRACKS` wanted, best first, such as rus,eng,default or a track's number"},
 		&cli.DurationFlag{Name: "chunk", Category: "Films:", Usage: "`TIME` of the pieces that a long film is cut into", Value: 10 * time.Minute},
+		&cli.StringFlag{Name: "summary-model", Category: "Films:", Usage: "`MODEL[@TIER]` that writes the summaries, with chapters (default: sentences of the film are chosen, without a model)"},
 		&cli.StringFlag{Name: "preset", Category: "Films:", Usage: "transcode: `PRESET`, " + string(transcode.Proxy) + " (the film again, small) or " + string(transcode.Sheet) + " (a page of stills)"},
 		&cli.BoolFlag{Name: "fresh", Usage: "do all work anew, reuse no earlier result"},
 	}
@@ -173,7 +174,19 @@ func libraryParams(x *cli.Context, kind lease.Kind, root string, sub inventory.P
 	if name := x.String("transcriber"); name != autoTranscriber {
 		p.Transcriber = name
 	}
+	p.Summary.Model, p.Summary.Tier, _ = strings.Cut(x.String("summary-model"), "@")
+	if p.Summary.Context = x.Int("context"); p.Summary.Context != 0 && p.Summary.Model == "" {
+		return nil, usagef("--context belongs to --summary-model")
+	}
 	return p, nil
+}
+
+// pinSummary fixes which model of its name writes the summaries, where workers tell.
+func pinSummary(p *pipeline.LibraryParams, offers []string) error {
+	m := p.Summary.Params()
+	err := pin(m, offers)
+	p.Summary.Digest = m.Digest
+	return err
 }
 
 // folder checks that a path names a folder that can be listed.

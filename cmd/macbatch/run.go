@@ -143,6 +143,19 @@ func (c *command) filmTools(x *cli.Context, params *pipeline.LibraryParams, root
 		return nil, usagef("the one speech engine that is ready costs money: name it with --transcriber %s", first.Name)
 	}
 	params.Transcriber = first.Name
+	if params.Summary.Model == "" {
+		return t, nil
+	}
+	if err := c.models(x, t, false); err != nil {
+		return nil, err
+	}
+	offer := t.Offer()
+	if err := pinSummary(params, offer.Models); err != nil {
+		return nil, err
+	}
+	if n := (lease.Need{Kind: pipeline.Summarize, Model: params.Summary.Need()}); !offer.Able(n) {
+		return nil, unable(n)
+	}
 	return t, nil
 }
 

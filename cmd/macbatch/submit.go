@@ -72,6 +72,15 @@ func (c *command) submit(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if params.Summary.Model != "" {
+		offers, err := offered(x.Context, ctl)
+		if err == nil {
+			err = pinSummary(params, offers)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if params.Had, err = survey.LastFilms(x.Context, ctl, lease.Project(x.String("project")), root, path); err != nil {
 		return err
 	}
@@ -139,6 +148,15 @@ func kindArg(x *cli.Context) (lease.Kind, error) {
 	return kind, checkFlags(x, kind)
 }
 
+// offered are the models that the workers offer.
+func offered(ctx context.Context, ctl lease.Control) (offers []string, err error) {
+	workers, err := ctl.Workers(ctx)
+	for _, w := range workers {
+		offers = append(offers, w.Offer.Models...)
+	}
+	return offers, err
+}
+
 // submitInput queues a list job.
 func (c *command) submitInput(x *cli.Context, kind lease.Kind) (err error) {
 	var ctl lease.Control
@@ -147,12 +165,8 @@ func (c *command) submitInput(x *cli.Context, kind lease.Kind) (err error) {
 		if ctl, err = c.dial(x); err != nil {
 			return err
 		}
-		workers, err := ctl.Workers(x.Context)
-		if err != nil {
+		if offers, err = offered(x.Context, ctl); err != nil {
 			return err
-		}
-		for _, w := range workers {
-			offers = append(offers, w.Offer.Models...)
 		}
 	}
 	in, params, err := c.listJob(x, kind, offers)

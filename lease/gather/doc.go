@@ -51,8 +51,8 @@
 //
 // # A film's JSON
 //
-// path, duration_ms, language, flags, doubts and segments are the same however often the
-// work was disturbed; what may differ is in provenance: the source's identity and
+// path, duration_ms, language, flags, doubts, summary and segments are the same however
+// often the work was disturbed; what may differ is in provenance: the source's identity and
 // audio track, and for each piece of work its shard, worker, fence, engine, model
 // and parameters.
 //

@@ -63,7 +63,7 @@ func (f *film) path() (inventory.Path, error) {
 
 // of is the digest of all results that the film's outputs are made from.
 func (f *film) of() string {
-	parts := []string{"2"} // the revision of the outputs' form
+	parts := []string{"3"} // the revision of the outputs' form
 	for _, s := range append([]*lease.Shard{f.transcode, f.summary, f.render}, f.parts...) {
 		if s != nil {
 			parts = append(parts, s.State.String(), s.Result.Digest.String())
@@ -114,6 +114,7 @@ type document struct {
 	Language   string               `json:"language,omitempty"`
 	Flags      []string             `json:"flags,omitempty"`
 	Doubts     []transcribe.Doubt   `json:"doubts,omitempty"`
+	Summary    *summary             `json:"summary,omitempty"`
 	Segments   []transcribe.Segment `json:"segments"`
 	Provenance provenance           `json:"provenance"`
 }
@@ -126,7 +127,25 @@ type provenance struct {
 	FFmpeg      string          `json:"ffmpeg"`
 	Transcode   grant           `json:"transcode"`
 	Parts       []part          `json:"parts"`
-	Summary     *grant          `json:"summary,omitempty"`
+	Summary     *summaryGrant   `json:"summary,omitempty"`
+}
+
+// summary is a film's: by a model a text and chapters, else sentences of the film.
+type summary struct {
+	Engine    string               `json:"engine"`
+	Model     string               `json:"model,omitempty"`
+	Title     string               `json:"title"`
+	Text      string               `json:"text,omitempty"`
+	Chapters  []summarize.Chapter  `json:"chapters,omitempty"`
+	Sentences []summarize.Sentence `json:"sentences,omitempty"`
+	Keywords  []string             `json:"keywords"`
+	Fallback  string               `json:"fallback,omitempty"`
+}
+
+// summaryGrant is who made a summary, and by which model.
+type summaryGrant struct {
+	grant
+	By *pipeline.Maker `json:"by,omitempty"`
 }
 
 // grant is who did a piece of work, under which lease.
@@ -261,12 +280,16 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 	}
 	out := &contents{sound: sound.SoundDigest, bodies: map[string][]byte{}, whole: whole}
 	if f.summary.State == lease.Done {
-		var sum summarize.Summary
+		var sum pipeline.FilmSummary
 		if _, by, err = g.fetch(ctx, f.summary, &sum); err != nil {
 			return nil, err
 		}
-		doc.Provenance.Summary = &by
-		if out.bodies[suffixSummary], err = body(sum, summarize.WriteMarkdown); err != nil {
+		doc.Provenance.Summary = &summaryGrant{grant: by}
+		if sum.By != (pipeline.Maker{}) {
+			doc.Provenance.Summary.By = &sum.By
+		}
+		doc.Summary = &summary{sum.Engine, sum.Model, sum.Title, sum.Text, sum.Chapters, sum.Sentences, sum.Keywords, sum.Fallback}
+		if out.bodies[suffixSummary], err = body(sum.Summary, summarize.WriteMarkdown); err != nil {
 			return nil, err
 		}
 	}

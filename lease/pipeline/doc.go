@@ -8,7 +8,8 @@
 //	scan        one shard: walk the folder, probe what is media
 //	transcode   one per film: its sound, 16 kHz mono, cut into chunks
 //	transcribe  one per chunk: speech to words with times
-//	summarize   one per film, when all its chunks are transcribed
+//	summarize   one per film, when all its chunks are transcribed: by sentences of it, or,
+//	            where the job names a model, by that
 //
 // A film without sound ends after transcode; that is a result, not a failure.
 //

@@ -31,12 +31,14 @@ type LibraryParams struct {
 	Language    string         `json:"language,omitempty"`    // spoken; empty: the engine finds out
 	AudioLang   []string       `json:"audio_lang,omitempty"`  // tracks wanted, best first
 	// Preset makes something of each film's picture instead of transcribing it.
-	Preset  transcode.Preset `json:"preset,omitempty"`
-	ChunkMS int64            `json:"chunk_ms,omitempty"` // length aimed at; 0: the default
-	Fresh   bool             `json:"fresh,omitempty"`    // do all work anew
-	Look    bool             `json:"look,omitempty"`     // scan, and plan nothing
-	Had     int              `json:"had,omitempty"`      // films that an earlier scan of the folder found
-	WatchMS int64            `json:"watch_ms,omitempty"` // scan again so long after each scan, until canceled; 0: once
+	Preset transcode.Preset `json:"preset,omitempty"`
+	// Summary is the model that writes the summaries; none: they are extractive.
+	Summary SummaryParams `json:"summary,omitzero"`
+	ChunkMS int64         `json:"chunk_ms,omitempty"` // length aimed at; 0: the default
+	Fresh   bool          `json:"fresh,omitempty"`    // do all work anew
+	Look    bool          `json:"look,omitempty"`     // scan, and plan nothing
+	Had     int           `json:"had,omitempty"`      // films that an earlier scan of the folder found
+	WatchMS int64         `json:"watch_ms,omitempty"` // scan again so long after each scan, until canceled; 0: once
 }
 
 // Kind is that of the jobs whose parameters these are.
@@ -50,7 +52,7 @@ func (p *LibraryParams) Kind() lease.Kind {
 // SameWork reports whether two jobs would do the same to each film of their folders.
 func (p *LibraryParams) SameWork(o *LibraryParams) bool {
 	return p.Root == o.Root && p.Transcriber == o.Transcriber && p.Language == o.Language &&
-		slices.Equal(p.AudioLang, o.AudioLang) && p.ChunkMS == o.ChunkMS && p.Preset == o.Preset
+		slices.Equal(p.AudioLang, o.AudioLang) && p.ChunkMS == o.ChunkMS && p.Preset == o.Preset && p.Summary == o.Summary
 }
 
 // ScanPayload asks for the contents of a folder. Its result is inventory.Result. With
@@ -95,11 +97,13 @@ type Part struct {
 }
 
 // SummarizePayload asks for a summary of one film. The transcripts of its parts,
-// in order, are the results it waits for. Its result is summarize.Summary.
+// in order, are the results it waits for. Its result is a FilmSummary.
 type SummarizePayload struct {
 	Title    string `json:"title"`
 	Language string `json:"language,omitempty"`
 	Parts    []Part `json:"parts"`
+	// By is the model that writes it; none: it is extractive.
+	By SummaryParams `json:"by,omitzero"`
 }
 
 // The stages of a film, in the order of grants within it: later ones first.
@@ -131,7 +135,7 @@ func (p *LibraryParams) check() error {
 		return fmt.Errorf("watch every %d ms, %d films before: must be %d to %d, and not below 0", p.WatchMS, p.Had, MinWatchMS, MaxWatchMS)
 	case p.Preset != "" && p.Preset != transcode.Proxy && p.Preset != transcode.Sheet:
 		return fmt.Errorf("preset %.100q is not known", string(p.Preset))
-	case p.Preset != "" && (p.Transcriber != "" || p.Language != "" || p.ChunkMS != 0):
+	case p.Preset != "" && (p.Summary != (SummaryParams{}) || p.Transcriber != "" || p.Language != "" || p.ChunkMS != 0):
 		return errors.New("a preset looks for no words: transcriber, language and chunk do not belong to it")
 	case p.Look && p.WatchMS > 0:
 		return errors.New("a look that watches")
@@ -139,9 +143,11 @@ func (p *LibraryParams) check() error {
 		return errors.New("language, transcriber or audio languages too long")
 	}
 	if p.Sub != "" {
-		return p.Sub.Check()
+		if err := p.Sub.Check(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.Summary.check()
 }
 
 // The lengths a chunk may be asked to have.
@@ -259,7 +265,7 @@ func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res 
 	}
 	var plan lease.Plan
 	engine := cmp.Or(in.Transcriber, p.Transcriber)
-	sum := SummarizePayload{Title: title(in.Path), Language: p.Language}
+	sum := SummarizePayload{Title: title(in.Path), Language: p.Language, By: p.Summary}
 	for _, c := range res.Chunks {
 		sound, err := lease.ParseDigest(c.Digest)
 		if err != nil {
@@ -281,12 +287,13 @@ func afterTranscode(p *LibraryParams, s *lease.Shard, in *TranscodePayload, res 
 		plan = append(plan, sp)
 	}
 	last := lease.Spec{
-		Need: lease.Need{Kind: Summarize}, Item: s.Item, Stage: stageSummarize, Settles: 1, Payload: encode(sum),
+		Need: lease.Need{Kind: Summarize, Model: p.Summary.Need()}, Item: s.Item, Stage: stageSummarize, Settles: 1, Payload: encode(sum),
 	}
 	for i := range plan {
 		last.After = append(last.After, uint32(i))
 	}
-	if !p.Fresh {
+	// What a model that is not pinned would write, nobody can tell.
+	if !p.Fresh && (p.Summary.Model == "" || p.Summary.Digest != "") {
 		last.Reuse = lease.ReuseDigest(string(Summarize), revision[Summarize], string(last.Payload))
 	}
 	return append(plan, last), nil

@@ -7,7 +7,6 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/wire"
-	"macbatch/summarize"
 	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
@@ -108,15 +107,15 @@ func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Dig
 		means.Maker = lease.Maker{Engine: res.Engine, Model: res.Model}
 		return means, checkTranscript(&in, &res)
 	case Summarize:
-		var res summarize.Summary
+		var in SummarizePayload
+		var res FilmSummary
+		if err := decode(s.Payload, &in); err != nil {
+			return means, fmt.Errorf("summarize payload: %w", err)
+		}
 		if err := decode(result, &res); err != nil {
 			return means, fmt.Errorf("summary: %w", err)
 		}
-		if res.Engine == "" || len(res.Sentences) == 0 && !res.NoSpeech {
-			return means, fmt.Errorf("summary by %q of %d sentences says nothing", res.Engine, res.Of)
-		}
-		means.Maker = lease.Maker{Engine: res.Engine}
-		return means, nil
+		return acceptSummary(&in, &res)
 	}
 	return means, fmt.Errorf("kind %q is not known", s.Need.Kind)
 }

@@ -40,13 +40,7 @@ const (
 // Text returns a summary of a text. Errors are those of Ask; model.ErrOverflow
 // when the context is too small for anything.
 func Text(ctx context.Context, text string, o Options) (string, error) {
-	if o.Context <= 0 {
-		o.Context = defaultContext
-	}
-	r := reducer{o: o, limit: o.Context * (answerShare - 1) / answerShare * bytesPerToken}
-	if o.Language != "" {
-		r.in = ", in the language " + o.Language
-	}
+	r := newReducer(o)
 	if len(text) <= r.limit {
 		sum, err := r.ask(ctx, fmt.Sprintf(whole, r.in, text))
 		if !errors.Is(err, model.ErrOverflow) {
@@ -81,6 +75,17 @@ type reducer struct {
 	o     Options
 	limit int    // bytes of a piece
 	in    string // which language to write in
+}
+
+func newReducer(o Options) *reducer {
+	if o.Context <= 0 {
+		o.Context = defaultContext
+	}
+	r := &reducer{o: o, limit: o.Context * (answerShare - 1) / answerShare * bytesPerToken}
+	if o.Language != "" {
+		r.in = ", in the language " + o.Language
+	}
+	return r
 }
 
 func (r *reducer) ask(ctx context.Context, question string) (string, error) {

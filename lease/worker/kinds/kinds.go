@@ -12,7 +12,6 @@ import (
 	"macbatch/lease/pipeline"
 	"macbatch/lease/wire"
 	"macbatch/lease/worker"
-	"macbatch/summarize"
 	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
@@ -190,38 +189,4 @@ func (t *Tools) filmError(root string, err error) error {
 		return &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
 	}
 	return err
-}
-
-func (t *Tools) summarize(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
-	var p pipeline.SummarizePayload
-	if err := payload(task, &p); err != nil {
-		return nil, nil, nil, err
-	}
-	if len(task.Grant.Needs) != len(p.Parts) {
-		return nil, nil, nil, fmt.Errorf("%d transcripts for %d parts", len(task.Grant.Needs), len(p.Parts))
-	}
-	parts := make([]transcribe.Part, len(p.Parts))
-	for i, part := range p.Parts {
-		b, err := task.Need(ctx, i)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		parts[i] = transcribe.Part{StartMS: part.StartMS, FromMS: part.FromMS, ToMS: part.ToMS}
-		if err := wire.Unmarshal(b, &parts[i].Transcript); err != nil {
-			return nil, nil, nil, fmt.Errorf("transcript of part %d: %w", i, err)
-		}
-	}
-	whole, err := transcribe.Join(parts)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("join the parts: %w", err)
-	}
-	sentences := make([]summarize.Sentence, len(whole.Segments))
-	for i, s := range whole.Segments {
-		sentences[i] = summarize.Sentence{StartMS: s.StartMS, EndMS: s.EndMS, Text: s.Text}
-	}
-	language := p.Language
-	if language == "" {
-		language = whole.Language
-	}
-	return summarize.Summarize(sentences, summarize.Options{Language: language, Title: p.Title}), nil, nil, nil
 }
