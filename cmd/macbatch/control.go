@@ -78,7 +78,7 @@ func (c *command) control(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	c.started(data)
 	if _, err := s.admin(data); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
-		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s), Log: log,
+		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s, nil), Log: log,
 	}), log)
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", at.here().URLs[0], printable(data))
 	if at.tls {
@@ -122,6 +122,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		defer stop()
 		return s.Run(storeCtx)
 	})
+	group.Go(func() error { return s.index(ctx) })
 	group.Go(func() error {
 		heap.Run(ctx)
 		return nil
