@@ -49,7 +49,7 @@ func newApp(c *command) *cli.App {
 			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), drainCommand(c), whyCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), searchCommand(c), reportCommand(c), verifyCommand(c),
 			pruneCommand(c), backupCommand(c), restoreCommand(c), compactCommand(c),
 			probeCommand(c), probePartCommand(c),
-			projectCommand(c), actorCommand(c), joinCommand(c), configCommand(c), serviceCommand(c), doctorCommand(c),
+			projectCommand(c), actorCommand(c), joinCommand(c), configCommand(c), serviceCommand(c), doctorCommand(c), fleetCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {

@@ -21,6 +21,8 @@ lease/api: lease lease/wire
 lease/api/openai: lease lease/api lease/gather/lines lease/item lease/pipeline lease/wire
 lease/blob: lease
 lease/doctor: lease lease/join summarize/model transcode/child transcribe
+lease/fleet: transcode/child
+lease/fleet/sshtest:
 lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
 lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
 lease/gather/survey: lease lease/pipeline lease/wire transcode transcode/inventory
