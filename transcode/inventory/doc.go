@@ -7,7 +7,9 @@
 // by the bytes of their paths.
 //
 // Only a file whose first bytes are those of a known container is ever shown to
-// ffprobe: a playlist that is called film.mp4 would make it open other files.
+// ffprobe: a playlist that is called film.mp4 would make it open other files. One
+// that kills ffprobe three times in a row is skipped as unreadable; when nothing
+// else is left either, the scan fails.
 //
 // Paths are the file system's bytes, relative to the root, with '/' between the
 // elements; in JSON a path that is not UTF-8 is percent-encoded (see Path).

@@ -114,7 +114,7 @@ func probeArgs(name string) []string {
 // the program itself refused the file, else leaves err or calls it unreadable.
 func Verdict(stderr string, err error) error {
 	var exit *child.ExitError
-	if !errors.As(err, &exit) || strings.HasPrefix(exit.Status, "signal:") {
+	if !errors.As(err, &exit) || died(err) {
 		return err
 	}
 	for _, s := range []string{"Unrecognized option", "Option not found", "Failed to set value"} {

@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"macbatch/transcode/child"
 )
 
 // Source is one media file. One with an Error is a file that claims to be media
@@ -37,6 +41,7 @@ const (
 	StillGrowing Reason = "still growing"
 	SystemFolder Reason = "system folder" // a trash, a snapshot, an index
 	FolderLoop   Reason = "folder loop"   // a folder mounted inside itself
+	OwnOutput    Reason = "own output"    // a manifest of macbatch's beside or above it says that it made it
 )
 
 // Skipped is a file or folder that the scan met and left alone.
@@ -187,6 +192,7 @@ type scan struct {
 type found struct {
 	source  *Source
 	skipped *Skipped
+	died    bool // what probed it was killed, again and again
 	mtime   time.Time
 }
 
@@ -234,7 +240,15 @@ func (s *scan) probeAll(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	usable := func(f found) bool { return f.source != nil }
+	if i := slices.IndexFunc(s.sources, func(f found) bool { return f.died }); i >= 0 && !slices.ContainsFunc(s.sources, usable) {
+		bad := s.sources[i].skipped // it may be ffprobe itself: not a word on what is in the folder
+		return fmt.Errorf("probe %q, and all others: %s", string(bad.Path), bad.Detail)
+	}
+	return nil
 }
 
 // probe looks at one candidate; its error ends the scan.
@@ -253,6 +267,11 @@ func (s *scan) probe(ctx context.Context, p Path) (found, error) {
 	}
 	defer f.Close()
 	m, err := Probe(ctx, s.opts.FFprobe, f)
+	for tries := 1; died(err) && tries < maxProbes && ctx.Err() == nil; tries++ {
+		if _, err = f.Seek(0, io.SeekStart); err == nil { // the program may share our place in it
+			m, err = Probe(ctx, s.opts.FFprobe, f)
+		}
+	}
 	src := &Source{Path: p, Identity: id, Media: m}
 	var bad *MediaError
 	switch {
@@ -261,8 +280,8 @@ func (s *scan) probe(ctx context.Context, p Path) (found, error) {
 			return skip(NotMedia, nil)
 		}
 		src.Error, src.Media = bad.Reason, Media{Tracks: []AudioTrack{}}
-	case errors.Is(err, ErrUnreadable):
-		return skip(Unreadable, err)
+	case errors.Is(err, ErrUnreadable), died(err) && ctx.Err() == nil: // a file that kills ffprobe costs no other
+		return found{skipped: &Skipped{Path: p, Reason: Unreadable, Detail: detail(err)}, died: died(err)}, nil
 	case err != nil:
 		return found{}, fmt.Errorf("probe %q: %w", string(p), err)
 	}
@@ -274,6 +293,15 @@ func (s *scan) probe(ctx context.Context, p Path) (found, error) {
 		return skip(StillGrowing, nil)
 	}
 	return found{source: src, mtime: after.ModTime()}, nil
+}
+
+// maxProbes is how often a file is probed whose ffprobe was killed, be it by the file.
+const maxProbes = 3
+
+// died reports whether a program was ended by a signal.
+func died(err error) bool {
+	var exit *child.ExitError
+	return errors.As(err, &exit) && strings.HasPrefix(exit.Status, "signal:")
 }
 
 // settleYoung looks a second time at the files that changed shortly before the

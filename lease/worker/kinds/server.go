@@ -15,6 +15,7 @@ import (
 	"macbatch/lease/pipeline"
 	"macbatch/lease/worker"
 	"macbatch/summarize/model"
+	"macbatch/transcode"
 )
 
 // Server is a server of models under the tier that jobs ask for it by.
@@ -156,6 +157,9 @@ func (t *Tools) models() []string {
 	var all []string
 	for _, tr := range t.Transcribers {
 		all = append(all, tr.Name)
+	}
+	if len(t.Encoders) > 0 {
+		all = append(all, pipeline.PresetNeed(transcode.Proxy))
 	}
 	if t.OCR != nil {
 		for _, l := range t.OCR.Languages {
