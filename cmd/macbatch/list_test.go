@@ -32,7 +32,9 @@ func TestListScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "same": same, "items": writeItems, "begun": begun,
 			"present": present, "digest": digest, "waits": waits,
-			"runners": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Logf("%d runners killed", server.KillRunners(t)) }},
+			"runners": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Logf("%d runners killed", server.KillRunners(t))
+			}},
 	})
 }
 
