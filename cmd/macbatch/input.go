@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"macbatch/lease"
+	"macbatch/lease/gather/lines"
 	"macbatch/lease/item"
 	"macbatch/transcribe/ocr"
 )
@@ -39,9 +40,10 @@ func (in *input) close() error {
 // it must fit a line.
 const maxFile = item.MaxLine / 4 * 3
 
-// readInput makes a list job's input of files. Problems are printed, all of them;
-// with any, unless bad ones are to be skipped, there is no input.
-func (c *command) readInput(paths []string, nul, skipBad bool, check func(*item.Item) error) (_ *input, err error) {
+// readInput makes a list job's input of files, none of which may be what goes into
+// the folder out ("": none). Problems are printed, all of them; with any, unless bad
+// ones are to be skipped, there is no input.
+func (c *command) readInput(paths []string, out string, nul, skipBad bool, check func(*item.Item) error) (_ *input, err error) {
 	if nul {
 		if len(paths) > 0 {
 			return nil, usagef("with -0 the files come from standard input: there must be none beside")
@@ -54,6 +56,11 @@ func (c *command) readInput(paths []string, nul, skipBad bool, check func(*item.
 	}
 	if len(paths) == 0 {
 		return nil, usagef("no input: name files, or - for standard input")
+	}
+	for _, p := range paths {
+		if out != "" && lines.Writes(out, p) {
+			return nil, hint(usagef("%q would be replaced by the results", p), "name another folder with -o")
+		}
 	}
 	file, err := os.CreateTemp("", "macbatch-input-*")
 	if err != nil {

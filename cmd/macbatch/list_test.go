@@ -32,7 +32,9 @@ func TestListScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": wantCode, "reach": reach, "job": job, "same": same, "items": writeItems, "begun": begun,
 			"present": present, "digest": digest, "waits": waits,
-			"runners": func(ts *testscript.TestScript, _ bool, _ []string) { server.KillRunners(t) }},
+			"runners": func(ts *testscript.TestScript, _ bool, _ []string) {
+				ts.Logf("%d runners killed", server.KillRunners(t))
+			}},
 	})
 }
 
@@ -54,12 +56,23 @@ func writeItems(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o600))
 }
 
-// begun is "begun JOB": some of its items are done, after so many looks that they
-// had the time.
+// begun is "begun JOB [N]": N of its items are done, or some, after so many looks that
+// they had the time.
 func begun(ts *testscript.TestScript, _ bool, args []string) {
+	least := 1
+	if len(args) > 1 {
+		var err error
+		least, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	items := regexp.MustCompile(`"items":\{"total":\d+,"done":(\d+)`)
 	for range 2000 {
 		if ts.Exec("macbatch", "status", "--json", args[0]) != nil {
-			if done := regexp.MustCompile(`"items":\{"total":\d+,"done":[1-9]`); done.MatchString(ts.ReadFile("stdout")) {
+			m := items.FindStringSubmatch(ts.ReadFile("stdout"))
+			if m == nil {
+				continue
+			}
+			if done, err := strconv.Atoi(m[1]); err == nil && done >= least {
 				return
 			}
 		}

@@ -187,7 +187,7 @@ func (c *command) listJob(x *cli.Context, kind lease.Kind, offers []string) (*in
 	if kind == pipeline.OCR {
 		check.Prompt = "" // not over fields
 	}
-	in, err := c.readInput(x.Args().Tail(), x.Bool("0"), x.Bool("skip-bad"), check.Check)
+	in, err := c.readInput(x.Args().Tail(), x.String("output"), x.Bool("0"), x.Bool("skip-bad"), check.Check)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -111,6 +112,20 @@ func Check(out string, o Options) error {
 		return err
 	}
 	return f.discard()
+}
+
+// Writes reports whether a file is one that Gather into the folder out may replace.
+func Writes(out, path string) bool {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	for _, name := range []string{outputName, errorsName, npyName, idsName, manifestName} {
+		if other, err := os.Stat(filepath.Join(out, name)); err == nil && os.SameFile(fi, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // take locks the folder against another gathering.
