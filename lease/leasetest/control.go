@@ -53,6 +53,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"retry of a list", testRetryList},
 		{"census", testCensus},
 		{"waits", testWaits},
+		{"labels", testLabels},
 		{"followed events", testFollow},
 		{"poison", testPoison},
 		{"restart", testRestart},
