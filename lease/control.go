@@ -84,6 +84,11 @@ type Control interface {
 	// Census counts what there is in the actor's projects.
 	Census(ctx context.Context) (Census, error)
 
+	// Search finds words in the accepted transcripts of the actor's projects.
+	// ErrInvalid tells what is wrong with the query; ErrNotFound: the project is not
+	// there; ErrNotAllowed: this control plane has no index of them.
+	Search(ctx context.Context, q Query) (Found, error)
+
 	// Verify checks rows against the ledger. An empty list means they agree.
 	Verify(ctx context.Context) ([]Problem, error)
 
@@ -104,7 +109,8 @@ type Control interface {
 	// Intend opens the intent of a held lease to spend money, or raises it. Once it
 	// returned nil that is durable: the request may be made. ErrFenced: the lease is
 	// not open, or lapsed. ErrOverBudget: the job may not spend so much.
-	// ErrBudgetHeld: not now, for others hold what is left.
+	// ErrBudgetHeld: not now, for others hold what is left, and use it. When all that
+	// hold something of it ask for more and are idle, one gets ErrOverBudget: it ends.
 	Intend(ctx context.Context, i Intention) error
 
 	// Heartbeat renews leases and tells which of them are lost.

@@ -66,4 +66,8 @@ type Intention struct {
 	Fence   Fence   `json:"fence"`
 	Token   string  `json:"token"`
 	Reserve Cost    `json:"reserve_nusd"` // in all, under this fence
+
+	// Idle says that no request is under way under this lease. Leases that all wait
+	// idly for what the others hold would wait for ever: one of them is told so.
+	Idle bool `json:"idle,omitempty"`
 }

@@ -53,4 +53,5 @@ type Acceptance struct {
 	Plan   Plan   // the shards that follow from it
 	Failed uint32 // items of a list shard whose outcome is an error
 	Maker  Maker
+	Keeps  []Digest // blobs of its report that stay for as long as the result does
 }

@@ -101,6 +101,7 @@ type Result struct {
 	Blob   bool            `json:"blob,omitempty"`   // kept as a blob; else in the store
 	Failed uint32          `json:"failed,omitempty"` // items of a list shard whose outcome is an error
 	Maker  Maker           `json:"maker,omitzero"`   // what made it; not told with a grant
+	Keeps  []Digest        `json:"keeps,omitempty"`  // blobs that belong to it; not told with a grant
 	Inline json.RawMessage `json:"inline,omitempty"` // the bytes, where an answer carries them
 }
 

@@ -21,17 +21,18 @@ const proxyLines = 360
 
 // encoder is a way to encode a proxy's picture.
 type encoder struct {
-	name string
-	args []string
+	name  string
+	codec string // what it makes, as ffprobe calls it
+	args  []string
 }
 
 // encoders are those that are used, best first: what a Mac has a chip for, else
 // what is made everywhere. HEVC is smaller, but not all players have it.
 var encoders = []encoder{
-	{"h264_videotoolbox", []string{"-b:v", "800k", "-maxrate", "1600k", "-bufsize", "3200k", "-profile:v", "main"}},
-	{"libx264", []string{"-preset", "veryfast", "-crf", "27", "-profile:v", "main"}},
-	{"hevc_videotoolbox", []string{"-b:v", "600k", "-tag:v", "hvc1"}},
-	{"libx265", []string{"-preset", "veryfast", "-crf", "30", "-tag:v", "hvc1", "-x265-params", "log-level=error"}},
+	{"h264_videotoolbox", "h264", []string{"-b:v", "800k", "-maxrate", "1600k", "-bufsize", "3200k", "-profile:v", "main"}},
+	{"libx264", "h264", []string{"-preset", "veryfast", "-crf", "27", "-profile:v", "main"}},
+	{"hevc_videotoolbox", "hevc", []string{"-b:v", "600k", "-tag:v", "hvc1"}},
+	{"libx265", "hevc", []string{"-preset", "veryfast", "-crf", "30", "-tag:v", "hvc1", "-x265-params", "log-level=error"}},
 }
 
 // Encoders asks the program ffmpeg which of the encoders that proxies are made
@@ -125,12 +126,12 @@ func (j *job) encode(ctx context.Context, e encoder, track int) error {
 	if err != nil {
 		return inventory.Verdict(stderr, err)
 	}
-	return j.checkProxy(ctx, stderr, track)
+	return j.checkProxy(ctx, e, stderr, track)
 }
 
 // checkProxy looks at what was written as at any film, and compares it with the
 // film that it is of.
-func (j *job) checkProxy(ctx context.Context, stderr string, track int) error {
+func (j *job) checkProxy(ctx context.Context, e encoder, stderr string, track int) error {
 	f, err := os.Open(j.res.File)
 	if err != nil {
 		return err
@@ -141,10 +142,10 @@ func (j *job) checkProxy(ctx context.Context, stderr string, track int) error {
 		return fmt.Errorf("look at the proxy: %w", err)
 	}
 	p := got.Picture
-	if !got.Video || min(p.Width, p.Height) > proxyLines || p.Width < 2 || p.Height < 2 || (len(got.Tracks) == 1) != (track >= 0) {
-		return fmt.Errorf("the proxy has a picture of %d x %d and %d tracks of sound", p.Width, p.Height, len(got.Tracks))
+	if !got.Video || p.Codec != e.codec || min(p.Width, p.Height) > proxyLines || p.Width < 2 || p.Height < 2 || (len(got.Tracks) == 1) != (track >= 0) {
+		return fmt.Errorf("the proxy by %s has a picture of %d x %d in %q and %d tracks of sound", e.name, p.Width, p.Height, p.Codec, len(got.Tracks))
 	}
-	j.res.Width, j.res.Height, j.res.DurationMS = p.Width, p.Height, got.DurationMS
+	j.res.Codec, j.res.Width, j.res.Height, j.res.DurationMS = p.Codec, p.Width, p.Height, got.DurationMS
 	return j.checkLength(got.DurationMS, stderr)
 }
 
@@ -171,7 +172,7 @@ func (j *job) checkLength(ms int64, stderr string) error {
 	switch {
 	case verdict == cutOff, riffLacks(j.src.file, j.src.id.Size) > 0:
 		return &MediaError{Reason: "cut off: " + lengths}
-	case verdict == short:
+	case verdict == short, off(ms, j.media.DurationMS):
 		warnings = append([]string{lengths}, warnings...)
 	}
 	j.res.Warnings = warnings[:min(len(warnings), maxWarnings)]

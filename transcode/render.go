@@ -50,6 +50,7 @@ type Rendition struct {
 	Height     int      `json:"height,omitempty"`
 	DurationMS int64    `json:"duration_ms,omitempty"` // of a proxy, or of the film on a sheet
 	Encoder    string   `json:"encoder,omitempty"`     // of a proxy's picture
+	Codec      string   `json:"codec,omitempty"`       // of it, as it was read back: h264 or hevc
 	Track      *Track   `json:"track,omitempty"`       // of a proxy's sound; nil: it has none
 	StillsMS   []int64  `json:"stills_ms,omitempty"`   // times of a sheet's stills, row by row; -1: none was there
 	Warnings   []string `json:"warnings,omitempty"`    // at most five

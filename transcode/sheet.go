@@ -33,11 +33,17 @@ func stillArgs() []string {
 		"-f", "rawvideo", "pipe:1"}
 }
 
+// sheetSize is the pixels of a sheet.
+func sheetSize() (width, height int) {
+	return sheetColumns*(stillWidth+stillGap) + stillGap, sheetRows*(stillHeight+stillGap) + stillGap
+}
+
 // sheet sets stills from all over the film, at equal distances, in rows. It asks
 // for each by its time: nothing else of the film is decoded.
 func (j *job) sheet(ctx context.Context) error {
 	const n = sheetColumns * sheetRows
-	img := image.NewRGBA(image.Rect(0, 0, sheetColumns*(stillWidth+stillGap)+stillGap, sheetRows*(stillHeight+stillGap)+stillGap))
+	width, height := sheetSize()
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range img.Pix {
 		img.Pix[i] = 0x20
 		if i%4 == 3 {

@@ -60,7 +60,7 @@ func TestArgs(t *testing.T) {
 		{encodeArgs("/w/chunk-0000.flac"), "-nostdin -hide_banner -loglevel warning -n -f s16le -ar 16000 -ac 1 -i pipe:0 -map_metadata -1 " +
 			"-fflags +bitexact -flags bitexact -c:a flac -compression_level 5 -progress pipe:1 -f flac file:/w/chunk-0000.flac"},
 		{walkArgs("file:/dev/fd/3"), "-nostdin -hide_banner -loglevel error " + white + " -i file:/dev/fd/3 -map 0:V -c copy -f null -progress pipe:1 -"},
-		{proxyArgs(encoder{"libx264", []string{"-crf", "27"}}, 2, "/w/proxy.mp4"), "-map 0:V:0 -map 0:a:2 -af aresample=async=1:first_pts=0 -c:a aac -b:a 96k -ac 2 -ar 48000 " +
+		{proxyArgs(encoder{"libx264", "h264", []string{"-crf", "27"}}, 2, "/w/proxy.mp4"), "-map 0:V:0 -map 0:a:2 -af aresample=async=1:first_pts=0 -c:a aac -b:a 96k -ac 2 -ar 48000 " +
 			"-sn -dn -map_metadata -1 -map_chapters -1 -fflags +bitexact -flags +bitexact -vf yadif=deint=interlaced,scale='trunc(iw*if(sar,sar,1)/2)*2':'trunc(ih/2)*2',setsar=1," +
 			"scale='if(gt(iw,ih),-2,min(iw,360))':'if(gt(iw,ih),min(ih,360),-2)',setsar=1,format=yuv420p -c:v libx264 -crf 27 -movflags +faststart -progress pipe:1 -f mp4 -n file:/w/proxy.mp4"},
 		{stillArgs(), "-map 0:V:0 -frames:v 1 -an -sn -dn -vf scale='trunc(iw*if(sar,sar,1)/2)*2':'trunc(ih/2)*2',setsar=1," +

@@ -46,10 +46,10 @@ func newApp(c *command) *cli.App {
 		},
 		Commands: []*cli.Command{
 			runCommand(c), controlCommand(c), serveCommand(c), submitCommand(c), statusCommand(c), gatherCommand(c),
-			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), drainCommand(c), whyCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), reportCommand(c), verifyCommand(c),
+			cancelCommand(c), retryCommand(c), pauseCommand(c), resumeCommand(c), drainCommand(c), whyCommand(c), jobsCommand(c), workersCommand(c), eventsCommand(c), searchCommand(c), reportCommand(c), verifyCommand(c),
 			pruneCommand(c), backupCommand(c), restoreCommand(c), compactCommand(c),
 			probeCommand(c), probePartCommand(c),
-			projectCommand(c), actorCommand(c), joinCommand(c), configCommand(c),
+			projectCommand(c), actorCommand(c), joinCommand(c), configCommand(c), serviceCommand(c), doctorCommand(c),
 		},
 	}
 	for _, cmd := range app.Commands {

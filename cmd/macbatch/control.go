@@ -41,23 +41,33 @@ func controlCommand(c *command) *cli.Command {
 // closeGrace is how long open requests may go on when the control plane leaves.
 const closeGrace = 3 * time.Second
 
+// placeOf reads where a control plane is to listen.
+func placeOf(x *cli.Context) (*place, error) {
+	listen := x.String("listen")
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, usagef("--listen %q: must be HOST:PORT", listen)
+	}
+	at := &place{host: host, names: x.StringSlice("host"), tls: x.Bool("tls") || !join.Loopback(host)}
+	if x.IsSet("tls") && !x.Bool("tls") && at.tls {
+		return nil, usagef("--listen %q: without TLS only a loopback address is allowed, such as %s", listen, defaultListen)
+	}
+	for _, n := range at.names {
+		if n == "" || strings.ContainsAny(n, ":/ []") && net.ParseIP(n) == nil {
+			return nil, usagef("--host %q: must be a name or an address, without port", n)
+		}
+	}
+	return at, nil
+}
+
 func (c *command) control(x *cli.Context) (err error) {
 	if _, err := args(x, 0, 0, "no arguments"); err != nil {
 		return err
 	}
 	listen := x.String("listen")
-	host, _, err := net.SplitHostPort(listen)
+	at, err := placeOf(x)
 	if err != nil {
-		return usagef("--listen %q: must be HOST:PORT", listen)
-	}
-	at := &place{host: host, names: x.StringSlice("host"), tls: x.Bool("tls") || !join.Loopback(host)}
-	if x.IsSet("tls") && !x.Bool("tls") && at.tls {
-		return usagef("--listen %q: without TLS only a loopback address is allowed, such as %s", listen, defaultListen)
-	}
-	for _, n := range at.names {
-		if n == "" || strings.ContainsAny(n, ":/ []") && net.ParseIP(n) == nil {
-			return usagef("--host %q: must be a name or an address, without port", n)
-		}
+		return err
 	}
 	data, err := c.data(x, "control")
 	if err != nil {
@@ -68,7 +78,8 @@ func (c *command) control(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
+	c.started(data)
 	if _, err := s.admin(data); err != nil {
 		return err
 	}
@@ -94,7 +105,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	server := api.NewServer(api.NewHandler(api.Options{
-		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s), Log: log,
+		Authenticate: s.Authenticate, Control: s.As, Hosts: append(at.hosts(), "localhost"), Reach: at.reach, Beside: openai.Beside(s, nil), Log: log,
 	}), log)
 	fmt.Fprintf(c.stderr, "control plane at %s, data in %s\n", at.here().URLs[0], printable(data))
 	if at.tls {
@@ -111,6 +122,7 @@ func (c *command) control(x *cli.Context) (err error) {
 		defer stop()
 		return s.Run(storeCtx)
 	})
+	group.Go(func() error { return s.index(ctx) })
 	group.Go(func() error {
 		heap.Run(ctx)
 		return nil

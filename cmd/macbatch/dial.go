@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -47,12 +48,20 @@ type party struct {
 // dial makes the control plane's client. What was asked for counts first, then
 // what joining gave, then the control plane of this host.
 func (c *command) dial(x *cli.Context) (*api.Client, error) {
-	known, err := c.parties()
+	p, err := c.party(x)
 	if err != nil {
 		return nil, err
 	}
+	return p.client()
+}
+
+// party finds whom dial is to talk to.
+func (c *command) party(x *cli.Context) (p party, err error) {
+	known, err := c.parties()
+	if err != nil {
+		return p, err
+	}
 	base, file := x.String("control"), x.String("token-file")
-	var p party
 	for _, k := range known { // whose token goes to base, if none is named
 		if base == "" || slices.Contains(k.urls, strings.TrimRight(base, "/")) {
 			p = k
@@ -76,18 +85,18 @@ func (c *command) dial(x *cli.Context) (*api.Client, error) {
 	}
 	if p.file == "" {
 		if p.file, err = c.localToken(p.urls[0]); err != nil {
-			return nil, err
+			return p, err
 		}
 	}
 	if p.token == "" {
 		if p.token, err = readToken(p.file); errors.Is(err, fs.ErrNotExist) {
-			return nil, hint(err, "an admin lets a machine join with macbatch join new; a token of another kind is named with --token-file, or in MACBATCH_TOKEN_FILE")
+			return p, hint(err, "an admin lets a machine join with macbatch join new; a token of another kind is named with --token-file, or in MACBATCH_TOKEN_FILE")
 		} else if err != nil {
-			return nil, err
+			return p, err
 		}
 	}
 	c.asked.url, c.asked.file = p.urls[0], p.file
-	return p.client()
+	return p, nil
 }
 
 // parties are the control planes that need not be named: the one that this machine
@@ -125,9 +134,17 @@ func (c *command) localToken(base string) (string, error) {
 // client makes the client of a control plane. Where its key is known it is looked
 // for at all its addresses.
 func (p *party) client() (*api.Client, error) {
-	token := func() string { return p.token }
+	client, err := p.http()
+	if err != nil {
+		return nil, err
+	}
+	return api.Dial(p.urls[0], func() string { return p.token }, client)
+}
+
+// http makes a client that talks to nobody but this control plane.
+func (p *party) http() (*http.Client, error) {
 	if p.pin == "" {
-		return api.Dial(p.urls[0], token, api.NewHTTPClient(0, nil))
+		return api.NewHTTPClient(0, nil), nil
 	}
 	pin, err := join.ParsePin(p.pin)
 	if err != nil {
@@ -145,7 +162,7 @@ func (p *party) client() (*api.Client, error) {
 		}
 		addresses = append(addresses, hostPort(u.Hostname(), port))
 	}
-	return api.Dial(p.urls[0], token, api.NewHTTPClient(0, pin.Config(), addresses...))
+	return api.NewHTTPClient(0, pin.Config(), addresses...), nil
 }
 
 // readReach reads how the control plane of a data folder is reached.

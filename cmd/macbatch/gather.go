@@ -112,7 +112,7 @@ func (c *command) tell(r gather.Report, out string, took time.Duration) {
 	if r.Films+r.Pending == 0 {
 		line = "no films"
 	}
-	for _, o := range []gather.Outcome{gather.NoAudio, gather.NoSpeech, gather.Partial, gather.Failed, gather.Canceled} {
+	for _, o := range []gather.Outcome{gather.NoAudio, gather.NoSpeech, gather.NoImage, gather.Partial, gather.Failed, gather.Canceled} {
 		if n[o] > 0 {
 			line += fmt.Sprintf(", %d %s", n[o], strings.ReplaceAll(string(o), "_", " "))
 		}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -132,6 +133,10 @@ func globbed(args []string) (paths []string, err error) {
 	return paths, nil
 }
 
+// beginsItem tells a file of items, though called .json, from a document that is one
+// item: also an array of them, which is refused as such.
+var beginsItem = regexp.MustCompile(`^(\x{feff})?\s*\[?\s*\{\s*"custom_id"\s*:`)
+
 // addFile adds what is in a file: its lines, or itself.
 func (c *command) addFile(w *item.Writer, path string) error {
 	if path == "-" {
@@ -165,6 +170,9 @@ func (c *command) addFile(w *item.Writer, path string) error {
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("read %q: %w", path, err)
+	}
+	if strings.EqualFold(filepath.Ext(path), ".json") && beginsItem.Match(b) {
+		return copyLines(w, path, filepath.Dir(path), bytes.NewReader(b))
 	}
 	line, fault := lineOf(path, b)
 	if fault != "" {
@@ -243,6 +251,9 @@ func lineOf(path string, b []byte) (line []byte, fault string) {
 	default:
 		b = bytes.TrimPrefix(b, []byte("\ufeff"))
 		if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+			if format := item.Format(b); format != "" {
+				return nil, item.Unusable(format)
+			}
 			return nil, "neither a text in UTF-8, nor an image, nor a PDF file"
 		}
 		if len(bytes.TrimSpace(b)) == 0 {

@@ -20,9 +20,10 @@ lease:
 lease/api: lease lease/wire
 lease/api/openai: lease lease/api lease/gather/lines lease/item lease/pipeline lease/wire
 lease/blob: lease
+lease/doctor: lease lease/join summarize/model transcode/child transcribe
 lease/gather: lease lease/pipeline lease/wire summarize transcode transcode/inventory transcribe transcribe/subtitle
 lease/gather/lines: lease lease/gather lease/item lease/pipeline lease/wire
-lease/gather/survey: lease lease/pipeline lease/wire transcode/inventory
+lease/gather/survey: lease lease/pipeline lease/wire transcode transcode/inventory
 lease/heap:
 lease/item: lease lease/wire
 lease/join: lease lease/wire
@@ -35,6 +36,8 @@ lease/ledger: lease
 lease/pipeline: lease lease/item lease/wire summarize transcode transcode/inventory transcribe
 lease/probe: lease lease/api lease/kv lease/kv/boltkv lease/store
 lease/probe/load:
+lease/search: lease lease/gather/survey lease/pipeline lease/wire transcribe
+lease/service:
 lease/store: lease lease/kv lease/ledger
 lease/wire: lease
 lease/worker: lease lease/wire spool
@@ -81,6 +84,7 @@ var homes = map[string]string{
 	"github.com/schollz/progressbar/v3":  "cmd/macbatch",
 	"github.com/fsnotify/fsnotify":       "spool cmd/macbatch",
 	"github.com/kljensen/snowball":       "summarize",
+	"modernc.org/sqlite":                 "lease/search",
 	"github.com/go-json-experiment/json": "lease/wire",
 }
 

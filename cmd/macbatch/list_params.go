@@ -17,7 +17,7 @@ import (
 var listKinds = []lease.Kind{pipeline.Embed, pipeline.Classify, pipeline.Generate, pipeline.OCR, pipeline.Summarize}
 
 func kindNames() string {
-	return joined(append([]lease.Kind{pipeline.Library}, listKinds...))
+	return joined(append([]lease.Kind{pipeline.Library, pipeline.Transcode}, listKinds...))
 }
 
 const listHelp = "The input of a list is files: JSON Lines (.jsonl) of items {\"custom_id\", \"input\"} or of\n" +
@@ -52,13 +52,20 @@ var ofKind = map[string][]lease.Kind{
 	"prompt": {pipeline.Generate, pipeline.Classify, pipeline.OCR}, "system": {pipeline.Generate}, "schema": {pipeline.Generate},
 	"labels": {pipeline.Classify}, "temperature": {pipeline.Generate}, "seed": {pipeline.Generate}, "max-tokens": {pipeline.Generate},
 	"context": {pipeline.Generate, pipeline.Classify, pipeline.Summarize}, "dimensions": {pipeline.Embed}, "together": {pipeline.Embed},
-	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {}, "watch": {}, "every": {},
+	"language": {pipeline.OCR, pipeline.Summarize}, "audio-lang": {}, "chunk": {}, "watch": {}, "every": {}, "preset": {},
 }
+
+// ofWords are the flags that say nothing to renditions of films.
+var ofWords = []string{"language", "chunk", "formats"}
 
 // checkFlags refuses flags that say nothing to the kind.
 func checkFlags(x *cli.Context, kind lease.Kind) error {
-	if kind == pipeline.Library {
-		for _, name := range ofList {
+	if pipeline.OfFilms(kind) {
+		others := slices.Concat(ofList, []string{"preset"})
+		if kind == pipeline.Transcode {
+			others = slices.Concat(ofList, ofWords)
+		}
+		for _, name := range others {
 			if x.IsSet(name) {
 				return usagef("--%s does not belong to %s", name, kind)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"macbatch/lease/blob"
 	"macbatch/lease/kv/boltkv"
 	"macbatch/lease/pipeline"
+	"macbatch/lease/search"
 	"macbatch/lease/store"
 )
 
@@ -19,6 +21,7 @@ import (
 const (
 	storeName = "store.db"
 	blobsName = "blobs"
+	wordsName = "words.db" // the index of what was said: a cache
 )
 
 // reserveBytes of the disk are kept for what makes room once it is full.
@@ -30,7 +33,27 @@ const adminID lease.ActorID = "admin"
 // localStore is a control store opened by this process, its one writer.
 type localStore struct {
 	*store.Store
-	db *boltkv.DB
+	db    *boltkv.DB
+	words *search.Index // nil: it could not be opened
+}
+
+// close gives the store back.
+func (s *localStore) close() error {
+	if s.words != nil {
+		return errors.Join(s.words.Close(), s.db.Close())
+	}
+	return s.db.Close()
+}
+
+// indexer reads for the index of words. No actor can be made of its name.
+var indexer = lease.Actor{ID: "(index)", Role: lease.Admin}
+
+// index follows the ledger for searches, until ctx ends.
+func (s *localStore) index(ctx context.Context) error {
+	if s.words == nil {
+		return nil
+	}
+	return s.words.Run(ctx, s.As(indexer), s.Mark)
 }
 
 // openLocal opens, or makes, the control store in a folder. A second process on
@@ -50,11 +73,19 @@ func openLocal(dir string, log *slog.Logger) (*localStore, error) {
 	if err := blobs.Clean(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s, err := store.Open(store.Options{Engine: db, Blobs: blobs, Planner: pipeline.Planner{}, Log: log})
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	o := store.Options{Engine: db, Blobs: blobs, Planner: pipeline.Planner{}, Log: log}
+	words, err := search.Open(filepath.Join(dir, wordsName), log)
+	if err != nil { // work goes on without it
+		log.Error("nothing can be searched for", "error", err)
+		words = nil
+	} else {
+		o.Words = words
 	}
-	return &localStore{s, db}, nil
+	l := &localStore{db: db, words: words}
+	if l.Store, err = store.Open(o); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
 }
 
 // admin returns the store's admin. At the first start it makes one, with its

@@ -39,7 +39,7 @@ func (c *command) look(x *cli.Context, ctl lease.Control, params pipeline.Librar
 	if err != nil {
 		return err
 	}
-	s := lease.Submission{Project: project, Kind: pipeline.Library, Params: b, Priority: int32(x.Int("priority"))}
+	s := lease.Submission{Project: project, Kind: params.Kind(), Params: b, Priority: int32(x.Int("priority"))}
 	if s.Require, err = labels(x, "require"); err != nil {
 		return err
 	}
@@ -73,7 +73,11 @@ func (c *command) look(x *cli.Context, ctl lease.Control, params pipeline.Librar
 	if err := survey.Result(x.Context, ctl, &rows[0], &res); err != nil {
 		return err
 	}
-	r := past.Compare(&params, &res, len(formats)+1, speed)
+	files := len(formats) + 1
+	if params.Preset != "" {
+		files = 1
+	}
+	r := past.Compare(&params, &res, files, speed)
 	if x.Bool("json") {
 		return printJSON(c.stdout, &r)
 	}
@@ -143,7 +147,7 @@ func (c *command) printLook(r *survey.Report) error {
 // typicalSpeed is how many times as fast as real time a machine transcribes, where it
 // is known.
 func typicalSpeed(t *kinds.Tools, parallel int) float64 {
-	if t.Transcribers[0].Name == pocketSphinx {
+	if len(t.Transcribers) > 0 && t.Transcribers[0].Name == pocketSphinx {
 		return 3 * float64(min(parallel, t.Transcribers[0].Parallel()))
 	}
 	return 0

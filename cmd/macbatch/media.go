@@ -48,13 +48,6 @@ func workerFlags() []cli.Flag {
 	}
 }
 
-// tools finds the programs a worker needs. What is missing is named, with how to
-// install it, before any work starts.
-func (c *command) tools(x *cli.Context, roots map[string]string) (*kinds.Tools, error) {
-	t := &kinds.Tools{}
-	return t, c.media(x, roots, t)
-}
-
 func checkParallel(x *cli.Context) error {
 	if n := x.Int("parallel"); n < 1 || n > 256 {
 		return usagef("--parallel %d: must be 1 to 256", n)
@@ -65,11 +58,29 @@ func checkParallel(x *cli.Context) error {
 	return nil
 }
 
-// media finds what films need.
-func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools) error {
+// renderers finds what renditions of films need.
+func (c *command) renderers(x *cli.Context, roots map[string]string, t *kinds.Tools) error {
 	if err := checkParallel(x); err != nil {
 		return err
 	}
+	ff, err := transcode.Locate("", "")
+	if err != nil {
+		return err
+	}
+	version, err := transcode.Version(x.Context, ff.FFmpeg)
+	if err != nil {
+		return err
+	}
+	t.FFmpeg, t.FFprobe, t.FFmpegVersion, t.Roots = ff.FFmpeg, ff.FFprobe, version, roots
+	// One that can't encode makes no proxies, but all else.
+	if t.Encoders, err = transcode.Encoders(x.Context, ff.FFmpeg); err != nil {
+		c.logger(x.Bool("verbose")).Warn("no proxies can be made", "err", err)
+	}
+	return nil
+}
+
+// media finds what films need.
+func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools) error {
 	name := x.String("transcriber")
 	known := append([]string{autoTranscriber}, transcriberNames...)
 	for _, v := range x.StringSlice("speech") {
@@ -79,19 +90,13 @@ func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools)
 	if !slices.Contains(known, name) {
 		return usagef("--transcriber %q is not known; there are %s", name, strings.Join(known, ", "))
 	}
-	ff, err := transcode.Locate("", "")
+	if err := c.renderers(x, roots, t); err != nil {
+		return err
+	}
+	free, paid, err := c.speechServers(x, t.FFmpeg)
 	if err != nil {
 		return err
 	}
-	free, paid, err := c.speechServers(x, ff.FFmpeg)
-	if err != nil {
-		return err
-	}
-	version, err := transcode.Version(x.Context, ff.FFmpeg)
-	if err != nil {
-		return err
-	}
-	t.FFmpeg, t.FFprobe, t.FFmpegVersion, t.Roots = ff.FFmpeg, ff.FFprobe, version, roots
 	// Who names a server means it before what happens to be installed.
 	for _, s := range free {
 		if name == autoTranscriber || name == s.Name {
@@ -103,7 +108,7 @@ func (c *command) media(x *cli.Context, roots map[string]string, t *kinds.Tools)
 		if name != autoTranscriber && name != n {
 			continue
 		}
-		tr, err := c.transcriber(x, n, ff.FFmpeg)
+		tr, err := c.transcriber(x, n, t.FFmpeg)
 		if err != nil && n == whisperCLI && x.IsSet("whisper-model") {
 			return err // who names a model does not mean another engine
 		}
@@ -136,31 +141,37 @@ func (c *command) transcriber(x *cli.Context, name, ffmpeg string) (transcribe.T
 	return whispercli.Find(whispercli.Options{FFmpeg: ffmpeg, Model: x.String("whisper-model"), ModelDirs: dirs})
 }
 
-// libraryFlags are the parameters of a library job.
+// libraryFlags are the parameters of a job over films.
 func libraryFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "language", Usage: "`CODE` of the language spoken or written, such as en (default: it is found out)"},
 		&cli.StringFlag{Name: "audio-lang", Category: "Films:", Usage: "audio `TRACKS` wanted, best first, such as rus,eng,default or a track's number"},
 		&cli.DurationFlag{Name: "chunk", Category: "Films:", Usage: "`TIME` of the pieces that a long film is cut into", Value: 10 * time.Minute},
+		&cli.StringFlag{Name: "preset", Category: "Films:", Usage: "transcode: `PRESET`, " + string(transcode.Proxy) + " (the film again, small) or " + string(transcode.Sheet) + " (a page of stills)"},
 		&cli.BoolFlag{Name: "fresh", Usage: "do all work anew, reuse no earlier result"},
 	}
 }
 
-// libraryParams reads the parameters of a library job from its flags.
-func libraryParams(x *cli.Context, root string, sub inventory.Path) (*pipeline.LibraryParams, error) {
-	p := &pipeline.LibraryParams{
-		Root: root, Sub: sub, Language: x.String("language"), ChunkMS: x.Duration("chunk").Milliseconds(), Fresh: x.Bool("fresh"),
+// libraryParams reads the parameters of a job over films from its flags.
+func libraryParams(x *cli.Context, kind lease.Kind, root string, sub inventory.Path) (*pipeline.LibraryParams, error) {
+	p := &pipeline.LibraryParams{Root: root, Sub: sub, Fresh: x.Bool("fresh")}
+	for _, l := range strings.Split(x.String("audio-lang"), ",") {
+		if l = strings.TrimSpace(l); l != "" {
+			p.AudioLang = append(p.AudioLang, l)
+		}
 	}
+	if kind == pipeline.Transcode {
+		if p.Preset = transcode.Preset(x.String("preset")); p.Preset != transcode.Proxy && p.Preset != transcode.Sheet {
+			return nil, usagef("--preset %q: must be %s or %s", string(p.Preset), transcode.Proxy, transcode.Sheet)
+		}
+		return p, nil
+	}
+	p.Language, p.ChunkMS = x.String("language"), x.Duration("chunk").Milliseconds()
 	if p.ChunkMS < pipeline.MinChunkMS || p.ChunkMS > pipeline.MaxChunkMS {
 		return nil, usagef("--chunk %v: must be %ds to %dh", x.Duration("chunk"), pipeline.MinChunkMS/1000, pipeline.MaxChunkMS/3600_000)
 	}
 	if name := x.String("transcriber"); name != autoTranscriber {
 		p.Transcriber = name
-	}
-	for _, l := range strings.Split(x.String("audio-lang"), ",") {
-		if l = strings.TrimSpace(l); l != "" {
-			p.AudioLang = append(p.AudioLang, l)
-		}
 	}
 	return p, nil
 }

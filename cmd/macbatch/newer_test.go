@@ -58,7 +58,7 @@ func TestNewerAtRest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.db.Close(); err != nil {
+			if err := s.close(); err != nil {
 				t.Fatal(err)
 			}
 			db, err := boltkv.Open(filepath.Join(dir, storeName), boltkv.Options{})

@@ -104,7 +104,7 @@ func TestMaxCost(t *testing.T) {
 	c.Env = append(os.Environ(), "HOME="+dir)
 	out, err := c.CombinedOutput()
 	n := server.calls.Load()
-	if spent := lease.Cost(n) * each; err == nil || c.ProcessState.ExitCode() != exitPartial || spent > limit || n < 30 {
+	if spent := lease.Cost(n) * each; err == nil || c.ProcessState.ExitCode() != exitPartial || spent > limit || n < 50 {
 		t.Fatalf("run: %v, %d paid requests of %v, limit %v\n%s", err, n, each, limit, out)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "out", "output.jsonl"))

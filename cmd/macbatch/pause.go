@@ -15,7 +15,7 @@ import (
 
 // shardKinds are the kinds of work that a pause can name.
 var shardKinds = []lease.Kind{
-	pipeline.Scan, pipeline.Transcode, pipeline.Transcribe, pipeline.Summarize,
+	pipeline.Scan, pipeline.Transcode, pipeline.Render, pipeline.Transcribe, pipeline.Summarize,
 	pipeline.Embed, pipeline.Classify, pipeline.Generate, pipeline.OCR, pipeline.SummarizeText,
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -22,10 +23,11 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	if cmd == nil {
 		return args, nil // the app answers for it
 	}
+	full := cmd.Name
 	if at+1 < len(args) {
 		for _, sub := range cmd.Subcommands {
 			if sub.Name == args[at+1] {
-				cmd, at = sub, at+1
+				cmd, at, full = sub, at+1, cmd.Name+" "+sub.Name
 				break
 			}
 		}
@@ -38,7 +40,7 @@ func permute(app *cli.App, args []string) ([]string, error) {
 			rest = append(rest, args[i+1:]...)
 			break
 		}
-		if len(a) < 2 || a[0] != '-' {
+		if len(a) < 2 || a[0] != '-' || len(rest) > 0 && slices.Contains(forwards, full) && !knows(cmd, a) {
 			rest = append(rest, a)
 			continue
 		}
@@ -56,6 +58,16 @@ func permute(app *cli.App, args []string) ([]string, error) {
 		out = append(out, args[i])
 	}
 	return append(append(out, "--"), rest...), nil
+}
+
+// forwards names the commands whose first argument is another command: flags behind
+// it that are not theirs belong to that one.
+var forwards = []string{"service install"}
+
+// knows reports whether a command has the flag that an argument is.
+func knows(cmd *cli.Command, arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return name == "help" || name == "h" || slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // takesValue reports whether the named flag is followed by a value. An unknown

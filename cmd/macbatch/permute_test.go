@@ -26,6 +26,8 @@ func TestPermute(t *testing.T) {
 		{"macbatch actor add ann --help", "macbatch actor add --help"},
 		{"macbatch actor --help", "macbatch actor --help"},
 		{"macbatch actor nonsense", "macbatch actor -- nonsense"},
+		{"macbatch service install serve --root a=b --system -v", "macbatch service install --system -- serve --root a=b -v"},
+		{"macbatch service install --dry-run control --listen=x --help", "macbatch service install --help"},
 		{"macbatch nonsense -x y", "macbatch nonsense -x y"},
 	} {
 		got, err := permute(app, strings.Fields(c.in))

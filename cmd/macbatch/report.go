@@ -119,7 +119,7 @@ func shardRows(shards []lease.ShardCount) [][]string {
 }
 
 // mediaKinds are the kinds of job whose work is counted in milliseconds of film.
-var mediaKinds = []lease.Kind{pipeline.Library}
+var mediaKinds = []lease.Kind{pipeline.Library, pipeline.Transcode}
 
 // work shows how much of a kind's work is done: of films the hours.
 func work(k lease.Kind, p lease.Progress) string {

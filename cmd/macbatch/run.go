@@ -21,15 +21,17 @@ import (
 	"macbatch/lease/pipeline"
 	"macbatch/lease/worker"
 	"macbatch/lease/worker/kinds"
+	"macbatch/transcode"
 )
 
 func runCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "do a whole job on this machine",
-		UsageText: "macbatch run library DIR -o OUT\nmacbatch run KIND FILE... -o OUT",
+		UsageText: "macbatch run library DIR -o OUT\nmacbatch run transcode --preset PRESET DIR -o OUT\nmacbatch run KIND FILE... -o OUT",
 		Description: "library transcribes and summarizes every film below DIR and writes the results into OUT,\n" +
-			"mirroring DIR's folders. The other kinds, " + kindNames()[len("library, "):] + ",\n" +
+			"mirroring DIR's folders. transcode makes a small copy of each (FILM.proxy.mp4), or a page of\n" +
+			"stills (FILM.sheet.jpg). The other kinds, " + joined(listKinds) + ",\n" +
 			"work on lists and write OUT/output.jsonl and OUT/errors.jsonl.\n\n" + listHelp + "\n\n" +
 			"Run it again to go on where it stopped: what is done stays done.",
 		Flags: append(append(append([]cli.Flag{
@@ -50,10 +52,10 @@ func (c *command) run(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if kind != pipeline.Library {
+	if !pipeline.OfFilms(kind) {
 		return c.runList(x, kind)
 	}
-	a, err := args(x, 2, 2, "a kind and a folder: library DIR")
+	a, err := args(x, 2, 2, "a kind and a folder: "+string(kind)+" DIR")
 	if err != nil {
 		return err
 	}
@@ -74,18 +76,14 @@ func (c *command) run(x *cli.Context) (err error) {
 		return err
 	}
 	root := rootName(dir)
-	tools, err := c.tools(x, map[string]string{root: dir})
+	params, err := libraryParams(x, kind, root, "")
 	if err != nil {
 		return err
 	}
-	params, err := libraryParams(x, root, "")
+	tools, err := c.filmTools(x, params, map[string]string{root: dir})
 	if err != nil {
 		return err
 	}
-	if t := tools.Transcribers[0]; t.Paid && params.Transcriber == "" {
-		return usagef("the one speech engine that is ready costs money: name it with --transcriber %s", t.Name)
-	}
-	params.Transcriber = tools.Transcribers[0].Name // one machine, one engine
 	params.WatchMS = watch
 	ctx, lost := context.WithCancelCause(x.Context)
 	defer lost(nil)
@@ -126,6 +124,28 @@ func (c *command) run(x *cli.Context) (err error) {
 	})
 }
 
+// filmTools finds what a job over films takes on this machine, which has one speech
+// engine for it.
+func (c *command) filmTools(x *cli.Context, params *pipeline.LibraryParams, roots map[string]string) (*kinds.Tools, error) {
+	t := &kinds.Tools{}
+	if params.Preset != "" {
+		err := c.renderers(x, roots, t)
+		if err == nil && params.Preset == transcode.Proxy && len(t.Encoders) == 0 {
+			err = hint(fmt.Errorf("%q has no encoder for H.264 or HEVC", t.FFmpeg), "install an ffmpeg that was built with libx264")
+		}
+		return t, err
+	}
+	if err := c.media(x, roots, t); err != nil {
+		return nil, err
+	}
+	first := t.Transcribers[0]
+	if first.Paid && params.Transcriber == "" {
+		return nil, usagef("the one speech engine that is ready costs money: name it with --transcriber %s", first.Name)
+	}
+	params.Transcriber = first.Name
+	return t, nil
+}
+
 // embedded runs a control plane for f, and gives it the folder of a worker.
 func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localStore, w *workerFolder) error) (err error) {
 	data, err := c.data(x, "run")
@@ -138,7 +158,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localSto
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.db.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	admin, err := s.admin(data)
 	if err != nil {
 		return err
@@ -153,6 +173,7 @@ func (c *command) embedded(x *cli.Context, f func(ctl lease.Control, s *localSto
 	storeCtx, stopStore := context.WithCancel(context.WithoutCancel(x.Context))
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Run(storeCtx) })
+	serving.Go(func() error { return s.index(storeCtx) })
 	err = f(s.As(admin), s, w)
 	stopStore()
 	return errors.Join(err, serving.Wait())
@@ -180,8 +201,10 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 		return err
 	}
 	began, written := time.Now(), 0
-	info := tools.Transcribers[0].Info()
-	fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
+	if len(tools.Transcribers) > 0 {
+		info := tools.Transcribers[0].Info()
+		fmt.Fprintf(c.stderr, "speech by %s, model %s\n", tools.Transcribers[0].Name, printable(info.Model))
+	}
 	for {
 		id, resumed, err := openJob(x.Context, ctl, params, limit)
 		if err != nil {
@@ -223,7 +246,7 @@ func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryPar
 	if err != nil {
 		return 0, false, err
 	}
-	id, err = ctl.Submit(ctx, lease.Submission{Kind: pipeline.Library, Params: b, MaxCost: limit})
+	id, err = ctl.Submit(ctx, lease.Submission{Kind: params.Kind(), Params: b, MaxCost: limit})
 	return id, false, err
 }
 

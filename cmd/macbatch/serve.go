@@ -25,14 +25,18 @@ func serveCommand(c *command) *cli.Command {
 		Name:      "serve",
 		Usage:     "work for a control plane",
 		UsageText: "macbatch serve [--root NAME=FOLDER]…",
-		Flags: append(append(clientFlags(),
-			&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
-			&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
-			&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` that jobs may ask for with submit --require, such as rack=a; may be repeated"},
-			dataFlag("`FOLDER` for the spool and the work under way", "worker"),
-		), append(append(workerFlags(), runtimeFlag()), guardFlags()...)...),
-		Action: func(x *cli.Context) error { return c.serve(x) },
+		Flags:     serveFlags(),
+		Action:    func(x *cli.Context) error { return c.serve(x) },
 	}
+}
+
+func serveFlags() []cli.Flag {
+	return append(append(clientFlags(),
+		&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
+		&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
+		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` that jobs may ask for with submit --require, such as rack=a; may be repeated"},
+		dataFlag("`FOLDER` for the spool and the work under way", "worker"),
+	), append(append(workerFlags(), runtimeFlag()), guardFlags()...)...)
 }
 
 func (c *command) serve(x *cli.Context) (err error) {
@@ -81,6 +85,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
+	c.started(data)
 	agent, err := c.agent(x, ctl, w, tools, 0, checks...)
 	if err != nil {
 		return err

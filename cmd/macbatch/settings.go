@@ -72,7 +72,10 @@ func (c *command) configurable(cmd *cli.Command) {
 
 // settle gives the flags of a command that the command line lacks the values of
 // the environment and the file.
-func (c *command) settle(x *cli.Context) error {
+func (c *command) settle(x *cli.Context) error { return c.settleAs(x, fullName(x)) }
+
+// settleAs gives them the values that another command's would get.
+func (c *command) settleAs(x *cli.Context, command string) error {
 	s, err := c.settings(x.App)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (c *command) settle(x *cli.Context) error {
 		if !settable(f) || x.IsSet(name) {
 			continue
 		}
-		values, from := c.setting(s, fullName(x), f)
+		values, from := c.setting(s, command, f)
 		for _, v := range values {
 			if err := x.Set(name, v); err != nil {
 				return usagef("%s: %q for %s: %v", from, v, dashed(name), err)

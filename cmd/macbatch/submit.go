@@ -20,9 +20,9 @@ func submitCommand(c *command) *cli.Command {
 	return &cli.Command{
 		Name:      "submit",
 		Usage:     "queue a job and print its id",
-		UsageText: "macbatch submit library ROOT[:FOLDER]\nmacbatch submit KIND FILE...",
+		UsageText: "macbatch submit library ROOT[:FOLDER]\nmacbatch submit transcode --preset PRESET ROOT[:FOLDER]\nmacbatch submit KIND FILE...",
 		Description: "ROOT is a name that workers were given with --root, FOLDER a folder in it.\n" +
-			"The other kinds, " + kindNames()[len("library, "):] + ", work on lists.\n\n" + listHelp + "\n\n" +
+			"The other kinds, " + joined(listKinds) + ", work on lists.\n\n" + listHelp + "\n\n" +
 			"The same list submitted twice is one job; a folder is looked at anew.\n" +
 			"With --watch the job goes on: the workers that have ROOT look again and again, until it is canceled.",
 		Flags: append(append(append(clientFlags(),
@@ -45,10 +45,10 @@ func (c *command) submit(x *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if kind != pipeline.Library {
+	if !pipeline.OfFilms(kind) {
 		return c.submitInput(x, kind)
 	}
-	a, err := args(x, 2, 2, "a kind and an input: library ROOT:[FOLDER]")
+	a, err := args(x, 2, 2, "a kind and an input: "+string(kind)+" ROOT:[FOLDER]")
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *command) submit(x *cli.Context) error {
 			return usagef("input %q: %v", a[1], err)
 		}
 	}
-	params, err := libraryParams(x, root, path)
+	params, err := libraryParams(x, kind, root, path)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *command) submit(x *cli.Context) error {
 	if x.Bool("dry-run") {
 		return c.look(x, ctl, *params, 0, nil)
 	}
-	s := lease.Submission{Kind: pipeline.Library, Key: x.String("key")}
+	s := lease.Submission{Kind: kind, Key: x.String("key")}
 	if s.Params, err = json.Marshal(params); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func watcher(ctx context.Context, ctl lease.Control, project lease.Project, para
 		}
 		for i := range jobs {
 			j := &jobs[i]
-			if before = j.ID; !j.State.Terminal() && j.Kind == pipeline.Library && j.Project == project && j.Cost.Max == limit && slices.Equal(j.Require, require) && sameJob(j.Params, params) {
+			if before = j.ID; !j.State.Terminal() && j.Kind == params.Kind() && j.Project == project && j.Cost.Max == limit && slices.Equal(j.Require, require) && sameJob(j.Params, params) {
 				return j, nil
 			}
 		}
@@ -138,7 +138,7 @@ func kindArg(x *cli.Context) (lease.Kind, error) {
 		return "", usagef("%s needs a kind: %s; see macbatch %s --help", x.Command.Name, kindNames(), x.Command.Name)
 	}
 	kind := lease.Kind(x.Args().First())
-	if kind != pipeline.Library && !slices.Contains(listKinds, kind) {
+	if !pipeline.OfFilms(kind) && !slices.Contains(listKinds, kind) {
 		return "", usagef("kind %q is not known; there are %s", string(kind), kindNames())
 	}
 	return kind, checkFlags(x, kind)

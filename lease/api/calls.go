@@ -125,6 +125,13 @@ func (c *Client) Census(ctx context.Context) (lease.Census, error) {
 	return out, err
 }
 
+// Search implements lease.Control.
+func (c *Client) Search(ctx context.Context, q lease.Query) (lease.Found, error) {
+	var out lease.Found
+	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/search", json: q}, &out)
+	return out, err
+}
+
 // Verify implements lease.Control.
 func (c *Client) Verify(ctx context.Context) ([]lease.Problem, error) {
 	var out problemList

@@ -34,6 +34,7 @@
 //	GET  /v1/jobs/JOB/why            reader            shard=N                               lease.Why
 //	GET  /v1/workers                 reader                                                  {"workers":[lease.Worker…]}
 //	GET  /v1/census                  reader                                                  lease.Census
+//	POST /v1/search                  reader                                 lease.Query      lease.Found
 //	GET  /v1/verify                  admin                                                   {"problems":[lease.Problem…]}
 //	POST /v1/prune                   admin                                  {"jobs":[JOB…]}  204
 //	GET  /v1/backup                  admin                                                   a tar archive, see package store
@@ -140,7 +141,9 @@
 // what it may have spent by then, in all, under that fence; 204 says that it is
 // durable. Its report, or the release, tells what was spent (cost_nusd, in
 // billionths of a US dollar). over_budget: the job's limit is below that for good;
-// budget_held: only as long as the intents of others hold the rest.
+// budget_held: only as long as the intents of others hold the rest. idle: no request
+// is under way under this lease. Of leases that all wait idly for what the others
+// hold, the last to ask is told over_budget, and the others as soon as it ended.
 //
 // # Marks
 //

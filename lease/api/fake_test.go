@@ -132,6 +132,12 @@ func (f *fake) Census(context.Context) (lease.Census, error) {
 	}, f.note()
 }
 
+func (f *fake) Search(_ context.Context, q lease.Query) (lease.Found, error) {
+	return lease.Found{Looked: 2, Capped: true, Behind: 1, Hits: []lease.Hit{{
+		Project: "p", Root: "films", Path: "a.mov", Shard: shardID, StartMS: 1, EndMS: 2, Text: "so it is", Marks: [][2]int{{3, 5}},
+	}}}, f.note(q)
+}
+
 func (f *fake) Verify(context.Context) ([]lease.Problem, error) {
 	return []lease.Problem{{Kind: "orphan_events", Subject: shardID.String(), Detail: "no row"}}, f.note()
 }

@@ -145,6 +145,14 @@ var matrix = []struct {
 		_, err := c.Census(ctx)
 		return err
 	}},
+	{"POST /v1/search", "Search", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		_, err := c.Search(ctx, lease.Query{Words: "word", Project: s.project})
+		return err
+	}},
+	{"POST /v1/search", "Search", "200 200 200 403  200 200 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
+		out, err := c.Search(ctx, lease.Query{Words: "word"})
+		return listed(out.Hits, err)
+	}},
 	{"GET /v1/jobs/{job}/why", "Why", "200 200 200 403  404 404 403  401 401", func(ctx context.Context, c lease.Control, s scene) error {
 		_, err := c.Why(ctx, s.grant.Shard)
 		return err

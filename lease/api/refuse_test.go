@@ -104,7 +104,7 @@ func TestRoles(t *testing.T) {
 	may := map[string]string{
 		"POST /v1/jobs": "admin submitter", "GET /v1/jobs": "admin submitter reader", "GET /v1/jobs/{job}": "admin submitter reader",
 		"POST /v1/jobs/{job}/cancel": "admin submitter", "GET /v1/jobs/{job}/shards": "admin submitter reader",
-		"GET /v1/census": "admin submitter reader", "POST /v1/jobs/{job}/retry": "admin submitter", "POST /v1/pause": "admin submitter", "POST /v1/resume": "admin submitter",
+		"GET /v1/census": "admin submitter reader", "POST /v1/search": "admin submitter reader", "POST /v1/jobs/{job}/retry": "admin submitter", "POST /v1/pause": "admin submitter", "POST /v1/resume": "admin submitter",
 		"GET /v1/events": "admin submitter reader", "GET /v1/jobs/{job}/why": "admin submitter reader", "GET /v1/workers": "admin submitter reader", "GET /v1/verify": "admin",
 		"POST /v1/prune": "admin", "GET /v1/backup": "admin", "POST /v1/exchange": "admin worker", "GET /v1/exchange/stream": "admin worker", "POST /v1/heartbeat": "admin worker", "POST /v1/intend": "admin worker",
 		"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}": "admin worker", "PUT /v1/projects/{project}/blobs/{digest}": "admin submitter",

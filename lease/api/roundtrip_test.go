@@ -34,6 +34,7 @@ var (
 		},
 		Releases: []lease.Give{{Shard: shardID, Fence: 3, Reason: "low disk", Delay: time.Minute}},
 	}
+	query   = lease.Query{Words: `"so it" is*`, Film: "*.mov", Project: "p", Limit: 7}
 	held    = lease.Upload{Digest: abc, Size: 3, Shard: shardID, Fence: 1<<60 + 1, Token: "t"}
 	ann     = lease.Actor{ID: "ann", Role: lease.Reader, Projects: []lease.Project{"p"}}
 	invited = lease.Invitation{Actor: lease.Actor{ID: "mac", Role: lease.WorkerRole, Projects: []lease.Project{"p"}}, Secret: abc, For: time.Hour, Again: true}
@@ -99,6 +100,7 @@ var operations = []struct {
 	}, []any{shardID, uint64(5), 7, time.Second}},
 	{"GET /v1/workers", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Workers(ctx) }, nil},
 	{"GET /v1/census", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Census(ctx) }, nil},
+	{"POST /v1/search", lease.Reader, func(ctx context.Context, c lease.Control) (any, error) { return c.Search(ctx, query) }, []any{query}},
 	{"GET /v1/verify", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) { return c.Verify(ctx) }, nil},
 	{"POST /v1/prune", lease.Admin, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.Prune(ctx, []lease.JobID{jobID})
@@ -119,8 +121,8 @@ var operations = []struct {
 	}, []any{exchange}},
 	{"GET /v1/exchange/stream", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Exchange(ctx, exchange) }, []any{exchange}},
 	{"POST /v1/intend", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
-		return nil, c.Intend(ctx, lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1})
-	}, []any{lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1}}},
+		return nil, c.Intend(ctx, lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1, Idle: true})
+	}, []any{lease.Intention{Shard: shardID, Fence: 2, Token: "t", Reserve: 1<<63 - 1, Idle: true}}},
 	{"POST /v1/heartbeat", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) { return c.Heartbeat(ctx, beat) }, []any{beat}},
 	{"PUT /v1/jobs/{job}/shards/{shard}/blobs/{digest}", lease.WorkerRole, func(ctx context.Context, c lease.Control) (any, error) {
 		return nil, c.PutBlob(ctx, held, strings.NewReader("abc"))

@@ -55,6 +55,7 @@ var routes = append([]route{
 	{Route{"GET", "/v1/jobs/{job}/why", reader, true}, (*call).why},
 	{Route{"GET", "/v1/workers", reader, true}, (*call).workers},
 	{Route{"GET", "/v1/census", reader, true}, (*call).census},
+	{Route{"POST", "/v1/search", reader, true}, (*call).search},
 	{Route{"GET", "/v1/verify", admin, false}, (*call).verify},
 	{Route{"POST", "/v1/prune", admin, false}, (*call).prune},
 	{Route{"GET", "/v1/backup", admin, false}, (*call).backup},
@@ -264,6 +265,15 @@ func (c *call) census(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out, err := c.control.Census(r.Context())
+	return out, err
+}
+
+func (c *call) search(r *http.Request) (any, error) {
+	var q lease.Query
+	if err := c.decode(r, maxSmall, &q); err != nil {
+		return nil, err
+	}
+	out, err := c.control.Search(r.Context(), q)
 	return out, err
 }
 

@@ -1,9 +1,10 @@
-// Package gather writes what a library job accepted into a folder that mirrors
+// Package gather writes what a job over films accepted into a folder that mirrors
 // the folders of its root. It writes over nothing that is not its own.
 //
 // For a film ROOT/a/b.mp4 it writes a/b.summary.md and the formats that are asked
 // for: a/b.srt, a/b.vtt, a/b.txt, a/b.json, a/b.tsv, a/b.text.md. A format that a
-// film has from an earlier gathering is kept up to date. Films whose names would collide, also on a file system that
+// film has from an earlier gathering is kept up to date. Of a transcode job it writes
+// a/b.proxy.mp4 or a/b.sheet.jpg. Films whose names would collide, also on a file system that
 // folds case or composes accents, keep their whole file name (a/b.mp4.srt), and
 // when that is not enough a "~" and the beginning of their path's digest. A name
 // whose place is taken by a file that is not this film's gives way in the same
@@ -23,7 +24,8 @@
 // # A line of the manifest
 //
 //	source       {"root", "path", "size", "mtime_ns", "inode"}
-//	outcome      done, no_audio, no_speech (an empty transcript), partial (a
+//	preset       proxy or sheet: the line is of that; without: of the film's words
+//	outcome      done, no_audio, no_picture, no_speech (an empty transcript), partial (a
 //	             transcript, but no summary), failed, canceled, skipped
 //	reason       why it is not done
 //	duration_ms  of the film's sound
@@ -36,6 +38,8 @@
 //	name         what the names of its outputs begin with
 //	outputs      [{"path", "sha256", "bytes"}]; also those that an earlier
 //	             gathering wrote and this one could not renew
+//	made         of a rendition: encoder, codec, size, audio track, times of stills, and
+//	             the shard, worker and fence that made it
 //	of           digest of the accepted results the outputs were made from
 //
 // Paths are relative, "/"-separated; one that is not UTF-8 is percent-encoded

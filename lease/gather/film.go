@@ -22,6 +22,7 @@ type film struct {
 	transcode *lease.Shard
 	parts     []*lease.Shard
 	summary   *lease.Shard
+	render    *lease.Shard // of a transcode job: instead of the others
 	open      bool
 }
 
@@ -30,6 +31,8 @@ func (f *film) add(s *lease.Shard) {
 	switch s.Need.Kind {
 	case pipeline.Transcode:
 		f.transcode = s
+	case pipeline.Render:
+		f.render = s
 	case pipeline.Transcribe:
 		f.parts = append(f.parts, s)
 	case pipeline.Summarize:
@@ -39,13 +42,29 @@ func (f *film) add(s *lease.Shard) {
 
 // settled reports whether all of the film's shards are there, and terminal.
 func (f *film) settled() bool {
-	return !f.open && f.transcode != nil && (f.transcode.Planned == 0 || f.summary != nil)
+	return !f.open && (f.render != nil || f.transcode != nil && (f.transcode.Planned == 0 || f.summary != nil))
+}
+
+// path is the film's.
+func (f *film) path() (inventory.Path, error) {
+	if f.render != nil {
+		var in pipeline.RenderPayload
+		if err := wire.Unmarshal(f.render.Payload, &in); err != nil {
+			return "", fmt.Errorf("payload of shard %v: %w", f.render.ID, err)
+		}
+		return in.Path, nil
+	}
+	var in pipeline.TranscodePayload
+	if err := wire.Unmarshal(f.transcode.Payload, &in); err != nil {
+		return "", fmt.Errorf("payload of shard %v: %w", f.transcode.ID, err)
+	}
+	return in.Path, nil
 }
 
 // of is the digest of all results that the film's outputs are made from.
 func (f *film) of() string {
 	parts := []string{"2"} // the revision of the outputs' form
-	for _, s := range append([]*lease.Shard{f.transcode, f.summary}, f.parts...) {
+	for _, s := range append([]*lease.Shard{f.transcode, f.summary, f.render}, f.parts...) {
 		if s != nil {
 			parts = append(parts, s.State.String(), s.Result.Digest.String())
 		}
@@ -56,6 +75,9 @@ func (f *film) of() string {
 // end tells how a film that is settled ended.
 func (f *film) end() (Outcome, string) {
 	all := append([]*lease.Shard{f.transcode}, f.parts...)
+	if f.render != nil {
+		all = []*lease.Shard{f.render}
+	}
 	is := func(state lease.State) func(*lease.Shard) bool {
 		return func(s *lease.Shard) bool { return s.State == state }
 	}
@@ -69,6 +91,8 @@ func (f *film) end() (Outcome, string) {
 		return Canceled, all[i].Reason
 	}
 	switch {
+	case f.render != nil:
+		return Done, ""
 	case f.summary == nil:
 		return NoAudio, "the film has no sound"
 	case f.summary.State == lease.Failed:
@@ -191,7 +215,18 @@ func (g *Gatherer) row(ctx context.Context, id lease.ShardID, results bool) (*le
 type contents struct {
 	sound  string // digest
 	bodies map[string][]byte
+	files  map[string]file // those that are too large for a body
 	whole  transcribe.Transcript
+}
+
+// file is the output of a suffix under a name; false: there is none.
+func (c *contents) file(name, suffix string) (file, bool) {
+	if b, ok := c.bodies[suffix]; ok {
+		return newFile(name+suffix, b), true
+	}
+	x, ok := c.files[suffix]
+	x.path = name + suffix
+	return x, ok
 }
 
 // assemble makes a film's outputs from its results.
@@ -237,7 +272,7 @@ func (g *Gatherer) assemble(ctx context.Context, f *film, src Source) (*contents
 	}
 	doc.DurationMS, doc.Language, doc.Flags, doc.Doubts, doc.Segments = whole.DurationMS, whole.Language, whole.Flags, whole.Doubts, whole.Segments
 	for _, form := range formats {
-		if !g.wanted(form.name, form.suffix, src.key()) {
+		if !g.wanted(form.name, form.suffix, g.key(&src)) {
 			continue
 		}
 		out.bodies[form.suffix], err = body(whole, func(w io.Writer, t transcribe.Transcript) error { return form.write(w, &doc, t) })

@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 	"syscall"
+
+	"macbatch/lease"
 )
 
 // The names inside an output folder while it is written to.
@@ -153,12 +156,35 @@ func (f *folder) tidy() error {
 type file struct {
 	path   string
 	body   []byte
+	open   func() (io.ReadCloser, error) // of one that is too large for a body; nil: it has one
+	size   int64
 	digest string
 }
 
 func newFile(name string, body []byte) file {
 	sum := sha256.Sum256(body)
-	return file{name, body, hex.EncodeToString(sum[:])}
+	return file{path: name, body: body, size: int64(len(body)), digest: hex.EncodeToString(sum[:])}
+}
+
+// copy writes the file's bytes, which must be those of its digest.
+func (x *file) copy(out io.Writer) error {
+	if x.open == nil {
+		_, err := out.Write(x.body)
+		return err
+	}
+	in, err := x.open()
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, h), io.LimitReader(in, x.size+1))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	if n != x.size || hex.EncodeToString(h.Sum(nil)) != x.digest {
+		return lease.ErrDigest
+	}
+	return nil
 }
 
 // state says how a file stands to what is in the folder.
@@ -231,7 +257,7 @@ func (f *folder) write(x *file, st state) error {
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(x.body)
+	err = x.copy(out)
 	if err == nil {
 		err = f.before("sync", tmp)
 	}

@@ -68,7 +68,7 @@ func (g *Gatherer) wanted(f Format, suffix string, k sourceKey) bool {
 // lacks reports whether a line has no output of a format that is wanted.
 func (g *Gatherer) lacks(l *Line) bool {
 	for _, f := range formats {
-		if g.wanted(f.name, f.suffix, l.Source.key()) && l.output(string(l.Name)+f.suffix) == nil {
+		if g.wanted(f.name, f.suffix, l.key()) && l.output(string(l.Name)+f.suffix) == nil {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
+	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
 )
@@ -33,6 +34,7 @@ type Gatherer struct {
 	formats []Format
 	root    string         // the job's
 	sub     inventory.Path // and the folder of it
+	preset  transcode.Preset
 	folder  *folder
 	lines   map[sourceKey]*Line
 	had     []byte // the manifest as it is on disk; nil when there is none
@@ -56,15 +58,15 @@ func New(ctl lease.Control, job lease.Job, out string, formats []Format) (*Gathe
 
 func open(ctl lease.Control, job lease.Job, out string, formats []Format, step func(f *folder, op, name string) error) (*Gatherer, error) {
 	p, err := pipeline.Params(job.Params)
-	if err != nil || job.Kind != pipeline.Library {
-		return nil, fmt.Errorf("gather job %v: not a library job: %w", job.ID, errors.Join(err, lease.ErrInvalid))
+	if err != nil || !pipeline.OfFilms(job.Kind) {
+		return nil, fmt.Errorf("gather job %v: not a job over films: %w", job.ID, errors.Join(err, lease.ErrInvalid))
 	}
 	f, err := openFolder(out, step)
 	if err != nil {
 		return nil, err
 	}
 	g := &Gatherer{
-		ctl: ctl, job: job, formats: formats, root: p.Root, sub: p.Sub, folder: f,
+		ctl: ctl, job: job, formats: formats, root: p.Root, sub: p.Sub, preset: p.Preset, folder: f,
 		paths: map[uint32]inventory.Path{}, latest: map[inventory.Path]uint32{}, scans: map[uint32]bool{},
 		items: map[uint32]uint32{}, shown: map[uint32]uint32{}, ends: map[inventory.Path]Outcome{},
 	}
@@ -178,11 +180,11 @@ func (g *Gatherer) item(ctx context.Context, n uint32, it *item) error {
 	if last {
 		g.items[n] = it.newest + 1
 	}
-	g.ends[src.Path] = g.lines[src.key()].Outcome
+	g.ends[src.Path] = g.lines[g.key(&src)].Outcome
 	switch {
 	case did.wrote:
 		g.report.Written++
-	case f.summary != nil && len(g.lines[src.key()].Of) > 0:
+	case (f.summary != nil || f.render != nil && len(g.lines[g.key(&src)].Outputs) > 0) && len(g.lines[g.key(&src)].Of) > 0:
 		g.report.Unchanged++
 	}
 	g.report.Edited += did.edited
@@ -195,7 +197,7 @@ func (g *Gatherer) counts() Report {
 	r.Films, r.ByOutcome = len(g.ends), map[Outcome]int{}
 	for p, o := range g.ends {
 		r.ByOutcome[o]++
-		if src := g.sources[p]; g.lines[src.key()] != nil && slices.Contains(g.lines[src.key()].Flags, transcribe.Suspicious) {
+		if src := g.sources[p]; g.lines[g.key(&src)] != nil && slices.Contains(g.lines[g.key(&src)].Flags, transcribe.Suspicious) {
 			r.Suspicious++
 		}
 	}
@@ -262,6 +264,6 @@ func (g *Gatherer) readScan(ctx context.Context, scan *lease.Shard) error {
 		delete(g.ends, s.Path)
 	}
 	g.skip(g.sub, res.Skipped)
-	g.names = assign(g.root, slices.Sorted(maps.Keys(g.sources)), g.lines)
+	g.names = assign(g.root, slices.Sorted(maps.Keys(g.sources)), g.lines, g.preset)
 	return nil
 }

@@ -15,7 +15,7 @@ type item struct {
 
 func (i *item) add(s *lease.Shard) {
 	s.Next, s.Inputs = nil, nil // there may be a great many of them
-	if s.Need.Kind != pipeline.Transcode {
+	if s.Need.Kind != pipeline.Transcode && s.Need.Kind != pipeline.Render {
 		s.Payload = nil
 	}
 	i.shards = append(i.shards, s)
@@ -78,7 +78,7 @@ func (i *item) as(generation uint32) *film {
 // rank orders how films end: with all outputs, with some, with none.
 func (f *film) rank() int {
 	switch o, _ := f.end(); o {
-	case Done, NoAudio, NoSpeech:
+	case Done, NoAudio, NoSpeech, NoImage:
 		return 2
 	case Partial:
 		return 1

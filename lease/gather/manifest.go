@@ -3,6 +3,7 @@ package gather
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 	"macbatch/transcribe"
 )
@@ -23,6 +25,7 @@ const (
 	Done     Outcome = "done"
 	NoAudio  Outcome = "no_audio"
 	NoSpeech Outcome = "no_speech"
+	NoImage  Outcome = "no_picture"
 	Partial  Outcome = "partial" // a transcript, but no summary
 	Failed   Outcome = "failed"
 	Canceled Outcome = "canceled"
@@ -38,12 +41,20 @@ type Source struct {
 	Inode   uint64         `json:"inode,omitempty"`
 }
 
+// sourceKey is what a line is of: a film, and what was made of it.
 type sourceKey struct {
-	root string
-	path inventory.Path
+	root   string
+	path   inventory.Path
+	preset transcode.Preset
 }
 
-func (s *Source) key() sourceKey { return sourceKey{s.Root, s.Path} }
+// film is the key without what was made of it.
+func (k sourceKey) film() sourceKey { return sourceKey{root: k.root, path: k.path} }
+
+func (l *Line) key() sourceKey { return sourceKey{l.Source.Root, l.Source.Path, l.Preset} }
+
+// key is that of the line which this job's work on a film has.
+func (g *Gatherer) key(s *Source) sourceKey { return sourceKey{s.Root, s.Path, g.preset} }
 
 // Output is a file that was written.
 type Output struct {
@@ -55,6 +66,7 @@ type Output struct {
 // Line is a line of the manifest.
 type Line struct {
 	Source     Source             `json:"source"`
+	Preset     transcode.Preset   `json:"preset,omitempty"` // what was made of its picture; "": the line is of its words
 	Outcome    Outcome            `json:"outcome"`
 	Reason     string             `json:"reason,omitempty"`
 	DurationMS int64              `json:"duration_ms,omitempty"`
@@ -65,6 +77,7 @@ type Line struct {
 	SameSound  inventory.Path     `json:"same_sound_as,omitempty"` // another film's, first by path, whose sound it has
 	Name       inventory.Path     `json:"name,omitempty"`
 	Outputs    []Output           `json:"outputs,omitempty"`
+	Made       *Made              `json:"made,omitempty"` // how the output came to be, where that is a rendition
 	Of         string             `json:"of,omitempty"`
 }
 
@@ -114,7 +127,7 @@ func readManifest(root *os.Root) (map[sourceKey]*Line, []byte, error) {
 		if l.Source.Path == "" || l.Outcome == "" {
 			return nil, nil, fmt.Errorf("read manifest: line %d names no source or outcome: it is not macbatch's", n)
 		}
-		lines[l.Source.key()] = l
+		lines[l.key()] = l
 	}
 	if err := in.Err(); err != nil {
 		return nil, nil, fmt.Errorf("read manifest: %w", err)
@@ -125,10 +138,8 @@ func readManifest(root *os.Root) (map[sourceKey]*Line, []byte, error) {
 // encodeManifest writes the lines in order.
 func encodeManifest(all []*Line) ([]byte, error) {
 	slices.SortFunc(all, func(a, b *Line) int {
-		if c := strings.Compare(a.Source.Root, b.Source.Root); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.Source.Path), string(b.Source.Path))
+		return cmp.Or(strings.Compare(a.Source.Root, b.Source.Root), strings.Compare(string(a.Source.Path), string(b.Source.Path)),
+			strings.Compare(string(a.Preset), string(b.Preset)))
 	})
 	b := bytes.NewBuffer([]byte{})
 	e := json.NewEncoder(b)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 )
 
@@ -23,9 +24,11 @@ const (
 	suffixTSV      = ".tsv"
 	suffixMarkdown = ".text.md"
 	suffixSummary  = ".summary.md"
+	suffixProxy    = ".proxy.mp4"
+	suffixSheet    = ".sheet.jpg"
 )
 
-var suffixes = []string{suffixSRT, suffixVTT, suffixText, suffixJSON, suffixTSV, suffixMarkdown, suffixSummary}
+var suffixes = []string{suffixProxy, suffixSheet, suffixSRT, suffixVTT, suffixText, suffixJSON, suffixTSV, suffixMarkdown, suffixSummary}
 
 // names gives each film a name of its own below the output folder.
 type names struct {
@@ -104,20 +107,23 @@ func newNames() *names {
 
 // assign names the films of a root: those the manifest knows as before, the others
 // as if it knew none of them where that is free. So it decides nothing how far a
-// gathering came that was killed.
-func assign(root string, paths []inventory.Path, known map[sourceKey]*Line) *names {
+// gathering came that was killed. What is made of a film has one name; where it has
+// several, that of the preset counts.
+func assign(root string, paths []inventory.Path, known map[sourceKey]*Line, preset transcode.Preset) *names {
 	n, fresh := newNames(), newNames()
-	for k, l := range known {
-		if l.Name != "" {
-			f := fold(string(l.Name))
-			n.owner[f], n.of[k] = k, string(l.Name)
-			above(f, func(dir string) { n.dirs[dir] = true })
+	for _, p := range []transcode.Preset{transcode.Proxy, transcode.Sheet, "", preset} {
+		for key, l := range known {
+			if k := key.film(); l.Name != "" && key.preset == p {
+				f := fold(string(l.Name))
+				n.owner[f], n.of[k] = k, string(l.Name)
+				above(f, func(dir string) { n.dirs[dir] = true })
+			}
 		}
 	}
 	fresh.assign(root, paths)
 	n.reserve(paths)
 	for _, p := range paths {
-		k := sourceKey{root, p}
+		k := sourceKey{root: root, path: p}
 		if n.of[k] == "" && !n.claim(k, fresh.of[k]) {
 			n.of[k] = n.next(k, nil, n.inFile(p))
 		}
@@ -147,7 +153,7 @@ func (n *names) assign(root string, paths []inventory.Path) {
 		}
 		var next []inventory.Path
 		for _, p := range left {
-			k, c := sourceKey{root, p}, candidate(p, form, false)
+			k, c := sourceKey{root: root, path: p}, candidate(p, form, false)
 			switch {
 			case n.inFile(p):
 				n.of[k] = n.next(k, nil, true)

@@ -50,9 +50,9 @@ func TestAssign(t *testing.T) {
 				paths = append(paths, inventory.Path(p))
 				back = append([]inventory.Path{inventory.Path(p)}, back...)
 			}
-			n, again := assign("r", paths, nil), assign("r", back, nil)
+			n, again := assign("r", paths, nil, ""), assign("r", back, nil, "")
 			for p, want := range tt.want {
-				k := sourceKey{"r", inventory.Path(p)}
+				k := sourceKey{root: "r", path: inventory.Path(p)}
 				if n.of[k] != want || again.of[k] != want {
 					t.Errorf("name of %q = %q and %q, want %q", p, n.of[k], again.of[k], want)
 				}
@@ -73,7 +73,7 @@ func distinct(t *testing.T, n *names, paths []inventory.Path) {
 	files := map[string]inventory.Path{manifestName: "the manifest", workDir: "the work folder"}
 	for _, p := range paths {
 		for _, s := range suffixes {
-			f := fold(n.of[sourceKey{"r", p}] + s)
+			f := fold(n.of[sourceKey{root: "r", path: p}] + s)
 			if o, taken := files[f]; taken {
 				t.Errorf("%q and %q share %q", p, o, f)
 			}
@@ -91,15 +91,15 @@ func distinct(t *testing.T, n *names, paths []inventory.Path) {
 
 func TestNamesStick(t *testing.T) {
 	known := map[sourceKey]*Line{
-		{"r", "b/movie.mkv"}: {Name: "b/movie"},
-		{"other", "a.mp4"}:   {Name: "a"},
-		{"other", "c.mp4"}:   {Name: "d"},
+		{root: "r", path: "b/movie.mkv"}: {Name: "b/movie"},
+		{root: "other", path: "a.mp4"}:   {Name: "a"},
+		{root: "other", path: "c.mp4"}:   {Name: "d"},
 	}
-	n := assign("r", []inventory.Path{"a.mp4", "b/movie.mkv", "b/movie.mp4", "d.srt/e.mp4"}, known)
+	n := assign("r", []inventory.Path{"a.mp4", "b/movie.mkv", "b/movie.mp4", "d.srt/e.mp4"}, known, "")
 	for p, want := range map[inventory.Path]string{
 		"b/movie.mkv": "b/movie", "b/movie.mp4": "b/movie.mp4", "a.mp4": "a.mp4", "d.srt/e.mp4": "e.mp4" + mark("d.srt/e.mp4"),
 	} {
-		if got := n.of[sourceKey{"r", p}]; got != want {
+		if got := n.of[sourceKey{root: "r", path: p}]; got != want {
 			t.Errorf("name of %q = %q, want %q", p, got, want)
 		}
 	}
@@ -118,9 +118,9 @@ func FuzzAssign(f *testing.F) {
 				paths = append(paths, p)
 			}
 		}
-		n := assign("r", paths, nil)
+		n := assign("r", paths, nil, "")
 		for _, p := range paths {
-			if n.of[sourceKey{"r", p}] == "" {
+			if n.of[sourceKey{root: "r", path: p}] == "" {
 				t.Errorf("%q has no name", p)
 			}
 		}

@@ -7,28 +7,30 @@ import (
 	"path"
 
 	"macbatch/lease"
-	"macbatch/lease/pipeline"
-	"macbatch/lease/wire"
 	"macbatch/transcode/inventory"
 )
 
 // film brings the outputs and the line of one settled film up to date.
 func (g *Gatherer) film(ctx context.Context, f *film) (src Source, did deed, err error) {
-	var in pipeline.TranscodePayload
-	if err := wire.Unmarshal(f.transcode.Payload, &in); err != nil {
-		return src, did, fmt.Errorf("payload of shard %v: %w", f.transcode.ID, err)
+	path, err := f.path()
+	if err != nil {
+		return src, did, err
 	}
-	src, ok := g.sources[in.Path]
+	src, ok := g.sources[path]
 	if !ok {
-		return src, did, fmt.Errorf("film %q is not in its job's scan", string(in.Path))
+		return src, did, fmt.Errorf("film %q is not in its job's scan", string(path))
 	}
 	outcome, reason := f.end()
 	if outcome != Done && outcome != Partial {
 		g.without(src, outcome, reason)
 		return src, did, nil
 	}
-	if did, err = g.outputs(ctx, f, &Line{Source: src, Outcome: outcome, Reason: reason, Of: f.of()}); err != nil {
-		return src, did, fmt.Errorf("film %q: %w", string(in.Path), err)
+	bring := g.outputs
+	if f.render != nil {
+		bring = g.rendition
+	}
+	if did, err = bring(ctx, f, &Line{Source: src, Preset: g.preset, Outcome: outcome, Reason: reason, Of: f.of()}); err != nil {
+		return src, did, fmt.Errorf("film %q: %w", string(path), err)
 	}
 	return src, did, nil
 }
@@ -42,8 +44,8 @@ type deed struct {
 // without notes a film that has no outputs. What an earlier job wrote for it
 // stays, and stays known.
 func (g *Gatherer) without(src Source, outcome Outcome, reason string) {
-	l := &Line{Source: src, Outcome: outcome, Reason: reason}
-	if old := g.lines[src.key()]; old != nil && old.Name != "" {
+	l := &Line{Source: src, Preset: g.preset, Outcome: outcome, Reason: reason}
+	if old := g.lines[g.key(&src)]; old != nil && old.Name != "" {
 		l.Name, l.Outputs = old.Name, old.Outputs
 		if l.DurationMS, l.Sound = old.DurationMS, old.Sound; len(l.Outputs) > 0 && (old.Source.Size != src.Size || old.Source.MtimeNS != src.MtimeNS) {
 			l.Reason += "; the outputs are of what was there before"
@@ -51,12 +53,12 @@ func (g *Gatherer) without(src Source, outcome Outcome, reason string) {
 			l.Reason += "; the outputs are of an earlier job"
 		}
 	}
-	g.lines[src.key()] = l
+	g.lines[g.key(&src)] = l
 }
 
 // outputs brings a film's outputs up to date and sets its line.
 func (g *Gatherer) outputs(ctx context.Context, f *film, l *Line) (did deed, err error) {
-	old := g.lines[l.Source.key()]
+	old := g.lines[l.key()]
 	if old != nil && (old.Of != l.Of || len(old.Outputs) == 0) {
 		old = nil
 	}
@@ -87,7 +89,7 @@ func (g *Gatherer) outputs(ctx context.Context, f *film, l *Line) (did deed, err
 	if did, err = g.put(l, c, old); err != nil {
 		return did, err
 	}
-	g.lines[l.Source.key()] = l
+	g.lines[l.key()] = l
 	return did, nil
 }
 
@@ -111,13 +113,13 @@ func (g *Gatherer) check(l *Line) (missing bool, edited int, err error) {
 // something that is not this film's is in the way. What old, which was made from
 // the same results, has and somebody edited is left alone.
 func (g *Gatherer) put(l *Line, c *contents, old *Line) (did deed, err error) {
-	k := l.Source.key()
+	k := l.key().film()
 	name, tried, flat := g.names.of[k], map[string]bool{}, false
 	for name != "" {
 		did, err = g.putAs(name, l, c, old)
 		if err == nil {
 			g.names.of[k], l.Name = name, inventory.Path(name)
-			g.keep(k, l)
+			g.keep(l)
 			return did, nil
 		}
 		blocked := isBlocked(err)
@@ -132,8 +134,8 @@ func (g *Gatherer) put(l *Line, c *contents, old *Line) (did deed, err error) {
 
 // keep has a line stay in charge of the outputs of an earlier job under the same
 // name that this one has no successors for: an old summary, when the new one failed.
-func (g *Gatherer) keep(k sourceKey, l *Line) {
-	before := g.lines[k]
+func (g *Gatherer) keep(l *Line) {
+	before := g.lines[l.key()]
 	if before == nil || before.Name != l.Name {
 		return
 	}
@@ -149,11 +151,10 @@ func (g *Gatherer) putAs(name string, l *Line, c *contents, old *Line) (did deed
 	var files []file
 	var states []state
 	for _, suffix := range suffixes {
-		b, ok := c.bodies[suffix]
+		x, ok := c.file(name, suffix)
 		if !ok {
 			continue
 		}
-		x := newFile(name+suffix, b)
 		st, err := g.folder.look(&x)
 		if o := old.output(x.path); o != nil && errors.Is(err, errStranger) {
 			l.Outputs, did.edited = append(l.Outputs, *o), did.edited+1
@@ -162,7 +163,7 @@ func (g *Gatherer) putAs(name string, l *Line, c *contents, old *Line) (did deed
 		if err != nil {
 			return did, err
 		}
-		l.Outputs = append(l.Outputs, Output{inventory.Path(x.path), x.digest, int64(len(b))})
+		l.Outputs = append(l.Outputs, Output{inventory.Path(x.path), x.digest, x.size})
 		if st != same {
 			files, states = append(files, x), append(states, st)
 		}
@@ -193,6 +194,6 @@ func (g *Gatherer) unplanned() {
 		} else {
 			g.without(src, Failed, "the job ended without having planned its work")
 		}
-		g.ends[p] = g.lines[src.key()].Outcome
+		g.ends[p] = g.lines[g.key(&src)].Outcome
 	}
 }

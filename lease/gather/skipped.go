@@ -46,7 +46,7 @@ func (g *Gatherer) skippedLines() []*Line {
 	var lines []*Line
 next:
 	for _, l := range g.skipped {
-		if g.lines[l.Source.key()] != nil {
+		if g.lines[l.key()] != nil {
 			continue
 		}
 		for dir := range within {

@@ -64,7 +64,7 @@ func (w *Writer) Copy(name string, r io.Reader) error {
 	w.names = append(w.names, name)
 	lines := newLines(r)
 	if what := lines.encoding(); what != "" {
-		w.bad(0, "the file is "+what+"; convert it to UTF-8")
+		w.bad(0, Unusable(what))
 		return lines.err()
 	}
 	any := false
@@ -81,6 +81,7 @@ func (w *Writer) Copy(name string, r io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("read %q: %w", name, err)
 		}
+		line = bytes.TrimPrefix(line, []byte(mark)) // at the beginning, or where files were joined
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
@@ -94,6 +95,9 @@ func (w *Writer) Copy(name string, r io.Reader) error {
 	}
 	return nil
 }
+
+// Unusable says what to do about a file of another format.
+func Unusable(format string) string { return "the file is " + format + "; make it lines in UTF-8" }
 
 // Add takes over one item as a line of its own: what the file called name became.
 func (w *Writer) Add(name string, line []byte) error {
@@ -208,21 +212,38 @@ var errLong = errors.New("line too long")
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, 256<<10)} }
 
-// encoding skips the mark of UTF-8 and names an encoding that is another.
+// mark is the byte order mark in UTF-8.
+const mark = "\ufeff"
+
+// encoding names an encoding or a format that is another.
 func (l *lines) encoding() string {
-	head, _ := l.r.Peek(4) // its error comes again
-	switch {
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		_, _ = l.r.Discard(3) // they are there
-	case bytes.HasPrefix(head, []byte{0xff, 0xfe, 0, 0}), bytes.HasPrefix(head, []byte{0, 0, 0xfe, 0xff}), bytes.HasPrefix(head, []byte{0, 0, 0}):
-		return "UTF-32"
-	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), bytes.HasPrefix(head, []byte{0xfe, 0xff}),
-		len(head) >= 2 && (head[0] == 0) != (head[1] == 0):
+	head, _ := l.r.Peek(sniffed) // its error comes again
+	return Format(head)
+}
+
+// sniffed is how many bytes Format needs at most.
+const sniffed = 16
+
+// Format names what a file that begins with head is, when that can be no lines of
+// UTF-8; "" for what may be.
+func Format(head []byte) string {
+	for _, f := range formats {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return f.name
+		}
+	}
+	if len(head) >= 2 && (head[0] == 0) != (head[1] == 0) {
 		return "UTF-16"
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return "compressed by gzip"
 	}
 	return ""
+}
+
+// formats are told by their first bytes, the longer ones first.
+var formats = []struct{ magic, name string }{
+	{"\xff\xfe\x00\x00", "UTF-32"}, {"\x00\x00\xfe\xff", "UTF-32"}, {"\x00\x00\x00", "UTF-32"},
+	{"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
+	{"\x1f\x8b", "compressed by gzip"}, {"\x28\xb5\x2f\xfd", "compressed by zstd"}, {"BZh", "compressed by bzip2"}, {"\xfd7zXZ\x00", "compressed by xz"},
+	{"PK\x03\x04", "a ZIP archive"}, {"PAR1", "a Parquet table"}, {"SQLite format 3\x00", "a SQLite database"},
 }
 
 // err drops the rest and returns the error of reading it.

@@ -16,6 +16,6 @@
 // converted. A custom_id is any text of 1 to MaxID bytes; it never becomes a path.
 //
 // Copy makes the canonical input of a file: its good lines, byte for byte, each
-// ended by "\n". A byte order mark, blank lines, CRLF and a missing last line end
-// are tolerated, and are no part of it.
+// ended by "\n". Byte order marks before lines, blank lines, CRLF and a missing last
+// line end are tolerated, and are no part of it.
 package item

@@ -12,7 +12,12 @@ import (
 // intend opens an intent and says how that ended.
 func intend(t *testing.T, ctl lease.Control, g lease.Grant, reserve lease.Cost) error {
 	t.Helper()
-	return ctl.Intend(t.Context(), lease.Intention{Shard: g.Shard, Fence: g.Fence, Token: g.Token, Reserve: reserve})
+	return intendAs(t, ctl, g, reserve, false)
+}
+
+func intendAs(t *testing.T, ctl lease.Control, g lease.Grant, reserve lease.Cost, idle bool) error {
+	t.Helper()
+	return ctl.Intend(t.Context(), lease.Intention{Shard: g.Shard, Fence: g.Fence, Token: g.Token, Reserve: reserve, Idle: idle})
 }
 
 func mustIntend(t *testing.T, ctl lease.Control, g lease.Grant, reserve lease.Cost) {
@@ -93,6 +98,44 @@ func testMoney(t *testing.T, ctl lease.Control, f *Fixture) {
 	wantState(t, ctl, id, lease.JobCanceled)
 	until(t, "the rows of the cancel", func() bool { j := JobOf(t, ctl, id); return j.Shards.Open() == 0 })
 	wantBill(t, ctl, id, lease.Bill{Max: 100, Spent: 100})
+}
+
+// testHeldUp: of leases that all wait idly for what the others hold, one is told that
+// there is no more, and when it ended the others may go on.
+func testHeldUp(t *testing.T, ctl lease.Control, f *Fixture) {
+	id := limited(t, ctl, 4, 100)
+	w := NewWorker(t, ctl, "w1")
+	gs := w.Claim(4)
+	wantGrants(t, "claim", gs, 4)
+	for _, g := range gs[:3] {
+		mustIntend(t, ctl, g, 30)
+	}
+	wait := func(i int, reserve lease.Cost, idle bool, want error) {
+		t.Helper()
+		if err := intendAs(t, ctl, gs[i], reserve, idle); !errors.Is(err, want) {
+			t.Fatalf("intend to spend %v on shard %d, idle %v: %v, want %v", reserve, i, idle, err, want)
+		}
+	}
+	wait(0, 60, true, lease.ErrBudgetHeld)
+	wait(1, 60, true, lease.ErrBudgetHeld)
+	wait(2, 60, false, lease.ErrBudgetHeld) // it will spend what it holds
+	wait(3, 60, true, lease.ErrBudgetHeld)  // it holds nothing
+	wait(1, 40, true, nil)                  // there was room for so much
+	wait(2, 60, true, lease.ErrBudgetHeld)
+	wait(0, 60, true, lease.ErrBudgetHeld)
+	wait(1, 60, true, lease.ErrOverBudget)
+	wait(1, 60, true, lease.ErrOverBudget)
+	wait(0, 60, true, lease.ErrBudgetHeld) // one ends: that will do
+	wait(2, 60, true, lease.ErrBudgetHeld)
+	r := Done(gs[1], "x")
+	r.Cost = 5
+	wantVerdict(t, "result", w.Report(r), lease.Accepted)
+	wait(0, 60, true, nil)
+	wait(2, 60, true, lease.ErrBudgetHeld)
+	f.Restart(t)
+	wait(0, 90, true, lease.ErrBudgetHeld) // what was waited for is not known any more
+	wait(2, 60, true, lease.ErrOverBudget)
+	wantBill(t, ctl, id, lease.Bill{Max: 100, Reserved: 90, Spent: 5})
 }
 
 // until lets pages pass until something holds.

@@ -64,6 +64,10 @@ func (n near) Workers(ctx context.Context) ([]lease.Worker, error) { return n.ct
 
 func (n near) Census(ctx context.Context) (lease.Census, error) { return n.ctl().Census(ctx) }
 
+func (n near) Search(ctx context.Context, q lease.Query) (lease.Found, error) {
+	return n.ctl().Search(ctx, q)
+}
+
 func (n near) Verify(ctx context.Context) ([]lease.Problem, error) { return n.ctl().Verify(ctx) }
 
 func (n near) Prune(ctx context.Context, ids []lease.JobID) error { return n.ctl().Prune(ctx, ids) }

@@ -30,6 +30,7 @@ type Params struct {
 	Reuse    bool     `json:"reuse,omitempty"`    // their results may be reused
 	Then     int      `json:"then,omitempty"`     // each accepted result plans so many more, and one that joins them
 	Sound    bool     `json:"sound,omitempty"`    // the planned ones need the blob the result delivers
+	Keep     bool     `json:"keep,omitempty"`     // the blob that a first one's result delivers belongs to it
 	Bulky    bool     `json:"bulky,omitempty"`    // the first ones are
 	Distinct string   `json:"distinct,omitempty"` // tells jobs apart
 }
@@ -87,6 +88,9 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 	if res.Bad {
 		return means, errors.New("the result is bad")
 	}
+	if p.Keep && in.Stage == 0 {
+		means.Keeps = []lease.Digest{SoundOf(s.ID)}
+	}
 	if in.Stage != 0 || p.Then == 0 {
 		return means, nil
 	}
@@ -103,7 +107,8 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 		plan = append(plan, sp)
 		join.After = append(join.After, uint32(i))
 	}
-	return lease.Acceptance{Plan: append(plan, join)}, nil
+	means.Plan = append(plan, join)
+	return means, nil
 }
 
 // SoundBytes are the bytes of the blob that a test shard's result delivers.
@@ -221,6 +226,7 @@ type Fixture struct {
 	Engine kv.Engine
 	Blobs  *Blobs
 	Clock  *Clock
+	Said   *Said
 	stop   context.CancelFunc
 	ended  chan error
 }
@@ -229,7 +235,7 @@ type Fixture struct {
 // verified.
 func Open(t testing.TB, e kv.Engine, blobs *Blobs, clock *Clock) *Fixture {
 	t.Helper()
-	f := &Fixture{Engine: e, Blobs: blobs, Clock: clock}
+	f := &Fixture{Engine: e, Blobs: blobs, Clock: clock, Said: &Said{}}
 	f.start(t)
 	t.Cleanup(func() {
 		f.Stop(t)
@@ -241,7 +247,7 @@ func Open(t testing.TB, e kv.Engine, blobs *Blobs, clock *Clock) *Fixture {
 func (f *Fixture) start(t testing.TB) {
 	t.Helper()
 	s, err := store.Open(store.Options{
-		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Budget: 1, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
+		Engine: f.Engine, Blobs: f.Blobs, Planner: Planner{}, Words: f.Said, Budget: 1, Now: f.Clock.Now, Rand: rand.New(rand.NewPCG(1, 2)),
 	})
 	if err != nil {
 		t.Fatalf("open store: %v", err)

@@ -80,6 +80,13 @@ func (v *verifier) result(s *lease.Shard) {
 	if s.State != lease.Done {
 		return
 	}
+	for _, d := range s.Result.Keeps {
+		if here, err := v.snap.HasBlob(d); err != nil {
+			v.add("result_missing", s.ID.String(), "%v", err)
+		} else if !here {
+			v.add("result_missing", s.ID.String(), "blob %v, which belongs to it, is not there", d)
+		}
+	}
 	if s.Result.Blob {
 		if here, err := v.snap.HasBlob(s.Result.Digest); err != nil {
 			v.add("result_missing", s.ID.String(), "%v", err)

@@ -12,6 +12,10 @@
 //
 // A film without sound ends after transcode; that is a result, not a failure.
 //
+// A transcode job makes a rendition of each film's picture instead: a scan, and one
+// render for each film, whose file stays with its result until it is gathered and the
+// job pruned. A film without a picture has none; that is a result, too.
+//
 // The kinds of lists have no pipeline: a shard's result is a ListResult with a value
 // or an error for each of its lines, and its parameters are the job's. A job of a
 // model may be pinned to its digest; only then is its work reused.

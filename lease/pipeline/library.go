@@ -22,24 +22,35 @@ const (
 	Summarize  lease.Kind = "summarize"
 )
 
-// LibraryParams are the parameters of a library job.
+// LibraryParams are the parameters of a job over the films of a folder: of a library
+// job, or, with a Preset, of a transcode job, which has no words.
 type LibraryParams struct {
 	Root        string         `json:"root"`                  // name of the root
 	Sub         inventory.Path `json:"sub,omitempty"`         // a folder of it; empty: all
 	Transcriber string         `json:"transcriber,omitempty"` // an engine's name; empty: the best a worker has
 	Language    string         `json:"language,omitempty"`    // spoken; empty: the engine finds out
 	AudioLang   []string       `json:"audio_lang,omitempty"`  // tracks wanted, best first
-	ChunkMS     int64          `json:"chunk_ms,omitempty"`    // length aimed at; 0: the default
-	Fresh       bool           `json:"fresh,omitempty"`       // do all work anew
-	Look        bool           `json:"look,omitempty"`        // scan, and plan nothing
-	Had         int            `json:"had,omitempty"`         // films that an earlier scan of the folder found
-	WatchMS     int64          `json:"watch_ms,omitempty"`    // scan again so long after each scan, until canceled; 0: once
+	// Preset makes something of each film's picture instead of transcribing it.
+	Preset  transcode.Preset `json:"preset,omitempty"`
+	ChunkMS int64            `json:"chunk_ms,omitempty"` // length aimed at; 0: the default
+	Fresh   bool             `json:"fresh,omitempty"`    // do all work anew
+	Look    bool             `json:"look,omitempty"`     // scan, and plan nothing
+	Had     int              `json:"had,omitempty"`      // films that an earlier scan of the folder found
+	WatchMS int64            `json:"watch_ms,omitempty"` // scan again so long after each scan, until canceled; 0: once
+}
+
+// Kind is that of the jobs whose parameters these are.
+func (p *LibraryParams) Kind() lease.Kind {
+	if p.Preset != "" {
+		return Transcode
+	}
+	return Library
 }
 
 // SameWork reports whether two jobs would do the same to each film of their folders.
 func (p *LibraryParams) SameWork(o *LibraryParams) bool {
 	return p.Root == o.Root && p.Transcriber == o.Transcriber && p.Language == o.Language &&
-		slices.Equal(p.AudioLang, o.AudioLang) && p.ChunkMS == o.ChunkMS
+		slices.Equal(p.AudioLang, o.AudioLang) && p.ChunkMS == o.ChunkMS && p.Preset == o.Preset
 }
 
 // ScanPayload asks for the contents of a folder. Its result is inventory.Result. With
@@ -97,12 +108,14 @@ const (
 	stageTranscode
 	stageTranscribe
 	stageSummarize
+
+	stageRender = stageTranscode
 )
 
 // revision of the ways work is done: raising one makes earlier results of that
 // kind no longer reusable.
 var revision = map[lease.Kind]string{
-	Transcode: "2", Transcribe: "1", Summarize: "1",
+	Transcode: "2", Transcribe: "1", Summarize: "1", Render: "1",
 	Embed: "1", Generate: "1", Classify: "1", OCR: "1", SummarizeText: "1",
 }
 
@@ -116,6 +129,10 @@ func (p *LibraryParams) check() error {
 		return fmt.Errorf("chunk of %d ms: must be %d to %d", p.ChunkMS, MinChunkMS, int64(MaxChunkMS))
 	case p.Had < 0 || p.WatchMS < 0 || p.WatchMS > 0 && p.WatchMS < MinWatchMS || p.WatchMS > MaxWatchMS:
 		return fmt.Errorf("watch every %d ms, %d films before: must be %d to %d, and not below 0", p.WatchMS, p.Had, MinWatchMS, MaxWatchMS)
+	case p.Preset != "" && p.Preset != transcode.Proxy && p.Preset != transcode.Sheet:
+		return fmt.Errorf("preset %.100q is not known", string(p.Preset))
+	case p.Preset != "" && (p.Transcriber != "" || p.Language != "" || p.ChunkMS != 0):
+		return errors.New("a preset looks for no words: transcriber, language and chunk do not belong to it")
 	case p.Look && p.WatchMS > 0:
 		return errors.New("a look that watches")
 	case len(p.Language) > 20 || len(p.Transcriber) > 100 || len(p.AudioLang) > 20:
@@ -151,7 +168,7 @@ func scanOf(in ScanPayload) lease.Spec {
 	return sp
 }
 
-// afterScan plans a transcode for each source, also for those that can't be
+// afterScan plans a transcode, or a rendition, for each source, also for those that can't be
 // used: their failure is then told like any other. Where a folder is watched the
 // next scan comes last.
 func afterScan(p *LibraryParams, in *ScanPayload, res *inventory.Result, blobs []lease.Digest) (lease.Plan, error) {
@@ -171,15 +188,13 @@ func afterScan(p *LibraryParams, in *ScanPayload, res *inventory.Result, blobs [
 			return nil, fmt.Errorf("source %q: duration %d ms", src.Path, src.DurationMS)
 		}
 		last = src.Path
-		sp := lease.Spec{
-			Need: lease.Need{Kind: Transcode, Root: p.Root, Bulky: true}, Item: in.Next + uint32(i), Stage: stageTranscode,
-			Opens: 1, Settles: 1, Work: uint64(src.DurationMS),
-			Payload: encode(TranscodePayload{
-				Root: p.Root, Path: src.Path, Identity: src.Identity, AudioLang: p.AudioLang, ChunkMS: p.ChunkMS,
-			}),
+		sp := soundOf(p, &src)
+		if p.Preset != "" {
+			sp = renditionOf(p, &src)
 		}
+		sp.Item, sp.Opens, sp.Settles, sp.Work = in.Next+uint32(i), 1, 1, uint64(src.DurationMS)
 		if !p.Fresh {
-			sp.Reuse = lease.ReuseDigest(string(Transcode), revision[Transcode], string(sp.Payload))
+			sp.Reuse = lease.ReuseDigest(string(sp.Need.Kind), revision[sp.Need.Kind], string(sp.Payload))
 		}
 		plan = append(plan, sp)
 	}
@@ -196,6 +211,16 @@ func afterScan(p *LibraryParams, in *ScanPayload, res *inventory.Result, blobs [
 	again := *in
 	again.Had, again.Known, again.Next = res.Listing.Films, known, in.Next+uint32(len(res.Sources))
 	return append(plan, scanOf(again)), nil
+}
+
+// soundOf is the transcode of one film.
+func soundOf(p *LibraryParams, src *inventory.Source) lease.Spec {
+	return lease.Spec{
+		Need: lease.Need{Kind: Transcode, Root: p.Root, Bulky: true}, Stage: stageTranscode,
+		Payload: encode(TranscodePayload{
+			Root: p.Root, Path: src.Path, Identity: src.Identity, AudioLang: p.AudioLang, ChunkMS: p.ChunkMS,
+		}),
+	}
 }
 
 // checkScan is the rules of a scan's result but for its sources.
@@ -346,6 +371,11 @@ func Describe(kind lease.Kind, payload []byte) string {
 		}
 	case Transcode:
 		var p TranscodePayload
+		if decode(payload, &p) == nil {
+			return string(p.Path)
+		}
+	case Render:
+		var p RenderPayload
 		if decode(payload, &p) == nil {
 			return string(p.Path)
 		}

@@ -82,7 +82,7 @@ type listKind struct {
 // lists is the closed table of list kinds, by the kind of the job.
 var lists = map[lease.Kind]listKind{
 	Embed:     {Embed, 256, 1 << 20, check[EmbedParams], vectors},
-	Generate:  {Generate, 16, 256 << 10, check[GenerateParams], texts},
+	Generate:  {Generate, 32, 256 << 10, check[GenerateParams], texts},
 	Classify:  {Classify, 32, 256 << 10, check[ClassifyParams], labels},
 	OCR:       {OCR, 8, 16 << 20, check[OCRParams], texts},
 	Summarize: {SummarizeText, 4, 1 << 20, check[SummarizeTextParams], summaries},

@@ -32,6 +32,7 @@ type ModelParams struct {
 type BatchRequest struct {
 	Endpoint string            `json:"endpoint"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	File     string            `json:"file,omitempty"` // what the client called its input
 }
 
 // EmbedParams are the parameters of an embed job. A value is the base64 of a
@@ -147,6 +148,9 @@ const (
 func (r *BatchRequest) check() error {
 	if len(r.Endpoint) > maxName {
 		return fmt.Errorf("endpoint %.100q is too long", r.Endpoint)
+	}
+	if len(r.File) > maxName {
+		return fmt.Errorf("file name %.100q is too long", r.File)
 	}
 	if len(r.Metadata) > maxPairs {
 		return fmt.Errorf("metadata: %d pairs, over %d", len(r.Metadata), maxPairs)

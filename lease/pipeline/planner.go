@@ -24,17 +24,20 @@ func (Planner) Start(kind lease.Kind, params []byte) (lease.Plan, error) {
 	if _, ok := lists[kind]; ok {
 		return nil, fmt.Errorf("a job of kind %q works on an input, and none is named", kind)
 	}
-	if kind != Library {
+	if !OfFilms(kind) {
 		return nil, fmt.Errorf("kind %q is not known", kind)
 	}
 	p, err := Params(params)
 	if err != nil {
 		return nil, err
 	}
+	if kind != p.Kind() {
+		return nil, fmt.Errorf("parameters: a job of kind %q and preset %q", kind, string(p.Preset))
+	}
 	return startLibrary(p), nil
 }
 
-// Params reads and checks the parameters of a library job.
+// Params reads and checks the parameters of a job over films.
 func Params(b []byte) (*LibraryParams, error) {
 	var p LibraryParams
 	if err := decode(b, &p); err != nil {
@@ -54,7 +57,7 @@ func (Planner) Accept(job *lease.Job, s *lease.Shard, result []byte, blobs []lea
 	return acceptFilm(job, s, result, blobs)
 }
 
-// acceptFilm is Accept for the library pipeline.
+// acceptFilm is Accept for the pipelines over films.
 func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Digest) (means lease.Acceptance, err error) {
 	p, err := Params(job.Params)
 	if err != nil {
@@ -83,6 +86,16 @@ func acceptFilm(job *lease.Job, s *lease.Shard, result []byte, blobs []lease.Dig
 		}
 		means.Plan, err = afterTranscode(p, s, &in, &res, blobs)
 		return means, err
+	case Render:
+		var in RenderPayload
+		var res transcode.Rendition
+		if err := decode(s.Payload, &in); err != nil {
+			return means, fmt.Errorf("render payload: %w", err)
+		}
+		if err := decode(result, &res); err != nil {
+			return means, fmt.Errorf("rendition: %w", err)
+		}
+		return acceptRendition(&in, &res, blobs)
 	case Transcribe:
 		var in TranscribePayload
 		var res transcribe.Transcript

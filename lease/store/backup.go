@@ -201,8 +201,8 @@ func (b *backup) need(k, v []byte) {
 	if err != nil {
 		return
 	}
-	if row.State == lease.Done && row.Result.Blob {
-		b.needs = append(b.needs, row.Result.Digest)
+	if row.State == lease.Done {
+		b.needs = append(b.needs, keeps(&row.Result)...)
 	}
 	if !row.State.Terminal() {
 		b.needs = append(b.needs, row.Inputs...)

@@ -210,9 +210,17 @@ func (c *control) blob(of lease.ShardID, d lease.Digest) (io.ReadCloser, int64, 
 	return c.s.blobs.Open(d)
 }
 
+// keeps are the blobs that a done shard's result needs.
+func keeps(r *lease.Result) []lease.Digest {
+	if r.Blob {
+		return append(slices.Clip(r.Keeps), r.Digest)
+	}
+	return r.Keeps
+}
+
 // refers returns nil when a shard refers to a blob, and ErrNotFound when not.
 func refers(r kv.Reader, row *lease.Shard, d lease.Digest) error {
-	if row.State == lease.Done && row.Result.Blob && row.Result.Digest == d || slices.Contains(row.Inputs, d) {
+	if row.State == lease.Done && slices.Contains(keeps(&row.Result), d) || slices.Contains(row.Inputs, d) {
 		return nil
 	}
 	for _, seq := range row.After {

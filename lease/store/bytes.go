@@ -171,6 +171,23 @@ func (d *decoder) digest() (v lease.Digest) {
 	return v
 }
 
+// digests reads a list of them, none of which is short for being zero.
+func (d *decoder) digests() []lease.Digest {
+	n := d.uint()
+	if n > uint64(len(d.b))/32 {
+		d.fail(errShort)
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	all := make([]lease.Digest, n)
+	for i := range all {
+		copy(all[i][:], d.take(32))
+	}
+	return all
+}
+
 func (d *decoder) span() (r lease.Range) {
 	if d.bool() {
 		r.From = int64(d.uint())

@@ -132,7 +132,7 @@ func (s *Store) judge(c *checked) (means lease.Acceptance, err error) {
 		return means, errors.New("length or digest of the result differs")
 	}
 	if means, err = s.planner.Accept(c.job, c.row, result, c.Blobs); err == nil {
-		err = named(means.Plan, c.Blobs)
+		err = named(means, c.Blobs)
 	}
 	if err == nil && means.Failed > c.row.Settles {
 		err = fmt.Errorf("%d of %d items failed", means.Failed, c.row.Settles)
@@ -140,17 +140,25 @@ func (s *Store) judge(c *checked) (means lease.Acceptance, err error) {
 	return means, err
 }
 
-// named checks that a report names each blob that the shards it plans will need:
-// only what is named is looked for before the report is accepted.
-func named(plan lease.Plan, blobs []lease.Digest) error {
-	if len(plan) == 0 {
+// named checks that a report names each blob that its result keeps and that the shards
+// it plans will need: only what is named is looked for before the report is accepted.
+func named(means lease.Acceptance, blobs []lease.Digest) error {
+	if len(means.Plan)+len(means.Keeps) == 0 {
 		return nil
 	}
 	known := map[lease.Digest]bool{}
 	for _, d := range blobs {
 		known[d] = true
 	}
-	for _, sp := range plan {
+	if len(means.Keeps) > maxKeeps {
+		return fmt.Errorf("%d blobs of one result, over %d", len(means.Keeps), maxKeeps)
+	}
+	for _, d := range means.Keeps {
+		if !known[d] {
+			return fmt.Errorf("blob %v was not delivered", d)
+		}
+	}
+	for _, sp := range means.Plan {
 		for _, d := range sp.Inputs {
 			if !known[d] {
 				return fmt.Errorf("blob %v was not delivered", d)
@@ -159,3 +167,6 @@ func named(plan lease.Plan, blobs []lease.Digest) error {
 	}
 	return nil
 }
+
+// maxKeeps bounds the blobs that one result keeps: its row names them all.
+const maxKeeps = 16

@@ -233,7 +233,7 @@ func (t *tx) tellGrant(sh *shardTx, out *lease.Exchanged) error {
 		if err != nil {
 			return err
 		}
-		res.Maker = lease.Maker{} // the worker's work does not depend on it
+		res.Maker, res.Keeps = lease.Maker{}, nil // the worker's work does not depend on them
 		g.Needs = append(g.Needs, res)
 	}
 	out.Grants = append(out.Grants, g)

@@ -13,7 +13,7 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 5
+const rowVersion = 6
 
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
@@ -94,7 +94,7 @@ func sumOf(b []byte) uint64 {
 
 // shardBytes is about the length of a shard's key and row.
 func shardBytes(s *lease.Shard) int {
-	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Need.Tags) + len(s.Payload) + 32*len(s.Inputs) + 3*len(s.After) + 3*len(s.Next) +
+	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Need.Tags) + len(s.Payload) + 32*len(s.Inputs) + 32*len(s.Result.Keeps) + 3*len(s.After) + 3*len(s.Next) +
 		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
 }
 
@@ -163,6 +163,10 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 	e.fixed64(uint64(s.Intent.Fence))
 	e.uint(uint64(s.Intent.Reserved))
 	e.uint(uint64(s.Spent))
+	e.uint(uint64(len(s.Result.Keeps)))
+	for _, d := range s.Result.Keeps {
+		e.b = append(e.b, d[:]...)
+	}
 	e.string(string(s.Need.Tags))
 	return e.b
 }
@@ -190,14 +194,7 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 	s.Item, s.Stage = d.uint32(), d.byte()
 	s.Opens, s.Settles, s.Work = d.uint32(), d.uint32(), d.uint()
 	s.Payload = d.bytes()
-	if n := d.uint(); n > uint64(len(d.b))/32 {
-		d.fail(errShort)
-	} else if n > 0 {
-		s.Inputs = make([]lease.Digest, n)
-		for i := range s.Inputs {
-			copy(s.Inputs[i][:], d.take(32))
-		}
-	}
+	s.Inputs = d.digests()
 	s.After, s.Next, s.Reuse = d.uints(), d.uints(), d.digest()
 
 	s.State, s.Fence = lease.State(d.byte()), lease.Fence(d.fixed64())
@@ -229,6 +226,9 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 		s.Spent = lease.Cost(d.uint())
 	}
 	if v >= 5 {
+		s.Result.Keeps = d.digests()
+	}
+	if v >= 6 {
 		s.Need.Tags = lease.Tags(d.name())
 	}
 	if err := d.done(); err != nil {
@@ -318,7 +318,7 @@ func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	if v >= 4 {
 		j.Cost.Max = lease.Cost(d.uint())
 	}
-	if v >= 5 {
+	if v >= 6 {
 		j.Require = lease.Tags(d.string()).Labels()
 	}
 	return j, v

@@ -21,7 +21,7 @@ func FuzzShard(f *testing.F) {
 		},
 		State: lease.Ready, Fence: 1<<32 | 5, Holder: lease.Holder{Worker: "w", Actor: "a", Incarnation: 2, Request: 3},
 		Failures: 2, Lapses: 1, Delay: time.Second, Class: lease.Retryable, Reason: "again", Settled: lease.Settled{Fence: 1<<32 | 5, Digest: lease.DigestOf([]byte("c"))},
-		Result: lease.Result{Digest: lease.DigestOf([]byte("d")), Bytes: 7, Blob: true}, From: lease.ShardID{Job: 2, Seq: 3}, Planned: 4, Events: 5, Last: 6,
+		Result: lease.Result{Digest: lease.DigestOf([]byte("d")), Bytes: 7, Blob: true, Keeps: []lease.Digest{lease.DigestOf([]byte("e"))}}, From: lease.ShardID{Job: 2, Seq: 3}, Planned: 4, Events: 5, Last: 6,
 	}
 	f.Add(encodeShard(row))
 	f.Add(encodeShard(&lease.Shard{State: lease.Blocked}))

@@ -52,15 +52,15 @@ func (t *tx) report(actor lease.Actor, c *checked) (lease.Judgement, error) {
 	if c.invalid != nil || c.Outcome == lease.OutcomeFailed {
 		return v, t.fail(actor, sh, c, &v)
 	}
-	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed, Maker: shortened(c.means.Maker)}
+	result := lease.Result{Digest: c.Digest, Bytes: c.Bytes, Blob: c.Result == nil, Failed: c.means.Failed, Maker: shortened(c.means.Maker), Keeps: c.means.Keeps}
 	if err := t.step(sh, lease.Complete{Fence: c.Fence, Digest: c.Digest, Result: result, Actor: actor.ID, Cost: c.Cost}); err != nil {
 		return v, err
 	}
 	if !result.Blob {
 		t.put(shardKey(keyValue, sh.ID), c.Result)
 	}
-	if result.Blob {
-		t.s.know(sh.Project, result.Digest).kept = true
+	for _, d := range keeps(&result) {
+		t.s.know(sh.Project, d).kept = true
 	}
 	v.Verdict = lease.Accepted
 	return v, t.done(sh, c.means.Plan)

@@ -28,7 +28,7 @@
 //
 // # Rows
 //
-// A value begins with a version byte: 5 is written, those before it are read too. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 6 is written, those before it are read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.

@@ -67,6 +67,7 @@ type openLease struct {
 	ticket   ticket
 	lapsed   bool            // past its deadline, and claimable unless it intends to spend
 	spends   bool            // there is an intent
+	asks     asks            // for more than its intent, in vain
 	key      lease.Digest    // identity of the work; zero: it has none
 	twins    []lease.ShardID // set aside until it ends
 }

@@ -30,8 +30,44 @@ func (c *control) Intend(ctx context.Context, i lease.Intention) error {
 		if t.s.index.marks[i.Shard.Job] == markCanceled {
 			return fmt.Errorf("intend to spend on shard %v: its job was canceled: %w", i.Shard, lease.ErrFenced)
 		}
-		return t.intend(sh, i)
+		err = t.intend(sh, i)
+		if l := t.s.index.leases[sh.ID]; l != nil {
+			return t.s.index.heldUp(l, i.Idle, t.now, err)
+		}
+		return err
 	})
+}
+
+// asks is how a lease waits for room in the budget of its job. It is lost with a
+// restart: whoever waits asks again.
+type asks uint8
+
+const (
+	asksIdly   asks = iota + 1 // nothing is spent under it meanwhile
+	asksNoMore                 // it was told that there is no room: it will end
+)
+
+// heldUp notes how an intent ended for a lease. Where each lease that holds something
+// of the budget waits idly for the others, this one is told that there is no more. One that holds nothing waits.
+func (x *index) heldUp(l *openLease, idle bool, now time.Time, err error) error {
+	if !errors.Is(err, lease.ErrBudgetHeld) {
+		l.asks = 0
+		return err
+	}
+	if l.asks == asksNoMore {
+		return fmt.Errorf("%w: %s", lease.ErrOverBudget, err.Error())
+	}
+	if l.asks = 0; !idle || !l.spends {
+		return err
+	}
+	l.asks = asksIdly
+	for _, o := range x.leases {
+		if o.id.Job == l.id.Job && o.spends && now.Before(o.deadline) && o.asks != asksIdly {
+			return err // it will spend what it holds, or end
+		}
+	}
+	l.asks = asksNoMore
+	return fmt.Errorf("%w: all that hold some wait for more: %s", lease.ErrOverBudget, err.Error())
 }
 
 // intend opens or raises an intent, as far as the job's limit goes.

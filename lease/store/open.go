@@ -19,7 +19,7 @@ const blobGrace = 24 * time.Hour
 // index needs. It starts nothing: call Run.
 func Open(o Options) (*Store, error) {
 	s := &Store{
-		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, log: o.Log, now: o.Now, rand: o.Rand,
+		engine: o.Engine, blobs: o.Blobs, planner: o.Planner, words: o.Words, log: o.Log, now: o.Now, rand: o.Rand,
 		commands: make(chan *command, groupLimit), stopped: make(chan struct{}),
 		budget: o.Budget, term: o.Term, present: map[lease.Digest]int64{}, known: map[lease.Digest]*known{}, uploads: map[lease.Digest]bool{},
 		wake: make(chan struct{}), names: names{},
@@ -183,8 +183,10 @@ func (s *Store) loadRows(r kv.Reader, now time.Time, dropped map[lease.JobID]boo
 			err = fmt.Errorf("shard %v: its job is missing", id)
 			return false
 		}
-		if row.State == lease.Done && row.Result.Blob {
-			s.know(j.Project, row.Result.Digest).kept = true
+		if row.State == lease.Done {
+			for _, d := range keeps(&row.Result) {
+				s.know(j.Project, d).kept = true
+			}
 		}
 		for _, d := range row.Inputs {
 			if !row.State.Terminal() {

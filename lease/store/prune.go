@@ -248,8 +248,10 @@ func (d *dropper) scanRows(r kv.Reader) (keys [][]byte, err error) {
 			if row, err = decodeShard(shardOfKey(k), v); err != nil {
 				return false
 			}
-			if row.State == lease.Done && row.Result.Blob {
-				d.blobs[row.Result.Digest] = true
+			if row.State == lease.Done {
+				for _, b := range keeps(&row.Result) {
+					d.blobs[b] = true
+				}
 			}
 			keys = append(keys, slices.Clone(k))
 			if next := shardKey(keyNext, row.ID); r.Get(next) != nil {

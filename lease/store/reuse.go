@@ -59,8 +59,10 @@ func (t *tx) reuse(sh *shardTx, key lease.Digest) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	if _, here := t.s.present[res.Digest]; res.Blob && !here {
-		return false, nil
+	for _, d := range keeps(&res) {
+		if _, here := t.s.present[d]; !here {
+			return false, nil
+		}
 	}
 	var plan lease.Plan
 	if from.Planned > 0 {

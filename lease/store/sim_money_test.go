@@ -14,7 +14,7 @@ func (w *world) intend(p *player) {
 	}
 	row, _ := w.find(h.Shard) // a store that was rolled back may not know it
 	err := w.ctl().Intend(w.Context(), lease.Intention{
-		Shard: h.Shard, Fence: h.Fence, Token: h.Token, Reserve: lease.Cost(1 + w.rnd.IntN(9)),
+		Shard: h.Shard, Fence: h.Fence, Token: h.Token, Reserve: lease.Cost(1 + w.rnd.IntN(9)), Idle: w.rnd.IntN(2) == 0,
 	})
 	switch {
 	case errors.Is(err, lease.ErrFenced), errors.Is(err, lease.ErrConflict), errors.Is(err, lease.ErrNotFound):

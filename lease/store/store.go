@@ -48,6 +48,7 @@ type Options struct {
 	Engine  kv.Engine
 	Blobs   Blobs
 	Planner Planner
+	Words   Words         // what Search asks; nil: nothing can be searched for
 	Budget  int64         // bytes of blobs that may wait for open shards before bulky work rests; 0: 8 GiB
 	Term    time.Duration // of a lease; 0: lease.Term. A shorter one is for proofs: workers beat for lease.Term
 	Log     *slog.Logger
@@ -61,6 +62,7 @@ type Store struct {
 	engine  kv.Engine
 	blobs   Blobs
 	planner Planner
+	words   Words
 	log     *slog.Logger
 	now     func() time.Time
 	rand    *mrand.Rand // the writer's only

@@ -61,10 +61,15 @@ func (s *Store) sweepStep() *command {
 			if row, err = decodeShard(shardOfKey(k), v); err != nil {
 				return false
 			}
-			if _, asked := w.asked[row.Result.Digest]; asked && row.State == lease.Done && row.Result.Blob {
-				var j *jobRow
-				if j, _, err = decodeJob(row.ID.Job, r.Get(jobKey(keyJob, row.ID.Job))); err == nil {
-					used[row.Result.Digest] = j.Project
+			if row.State != lease.Done {
+				return true
+			}
+			for _, d := range keeps(&row.Result) {
+				if _, asked := w.asked[d]; asked && err == nil {
+					var j *jobRow
+					if j, _, err = decodeJob(row.ID.Job, r.Get(jobKey(keyJob, row.ID.Job))); err == nil {
+						used[d] = j.Project
+					}
 				}
 			}
 			return err == nil

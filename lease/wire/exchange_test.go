@@ -69,7 +69,7 @@ func TestExchangeKeepsEveryField(t *testing.T) {
 	fill(reflect.ValueOf(&y).Elem(), &n)
 	for _, g := range y.Grants {
 		for i := range g.Needs {
-			g.Needs[i].Maker = lease.Maker{} // it is not told with a grant
+			g.Needs[i].Maker, g.Needs[i].Keeps = lease.Maker{}, nil // they are not told with a grant
 		}
 	}
 	b, err := wire.AppendExchange(nil, &x)

@@ -128,10 +128,11 @@ func (a *Agent) execute(t *task) (out Output, err error) {
 			defer t.waiting()()
 			return a.sure(ctx, t)
 		},
-		Intend: func(ctx context.Context, reserve lease.Cost) error {
+		Intend: func(ctx context.Context, reserve lease.Cost, idle bool) error {
 			defer t.waiting()()
-			return a.intend(ctx, t, reserve)
+			return a.intend(ctx, t, reserve, idle)
 		},
+		Room:  func(bytes uint64) error { return a.room(t.grant.Kind, bytes) },
 		Spent: func(c lease.Cost) { t.spent.Store(uint64(c)) },
 	})
 }

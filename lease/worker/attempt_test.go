@@ -326,6 +326,37 @@ func TestDiskFloor(t *testing.T) {
 	})
 }
 
+// Work that needs more space than may be taken is given back, and its kind is not
+// asked for until there is.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.cfg.MinFree = 100
+		var free, tried atomic.Uint64
+		free.Store(150)
+		r.cfg.Free = func(string) (uint64, error) { return free.Load(), nil }
+		r.cfg.Executors["k"] = execute(func(_ context.Context, task Task) (Output, error) {
+			tried.Add(1)
+			if err := task.Room(60); err != nil {
+				return Output{}, err
+			}
+			return Output{Result: []byte(`{}`)}, nil
+		})
+		id := r.add("k", 1)
+		r.start()
+		pass(50 * time.Second)
+		if s := r.state(id); s.State != lease.Ready || s.Failures > 0 || tried.Load() != 1 || !strings.Contains(s.Reason, "stay free") {
+			t.Errorf("without room: %v after %d tries, %q; want it given back once", s.State, tried.Load(), s.Reason)
+		}
+		free.Store(160)
+		pass(2 * time.Minute)
+		if s := r.state(id); s.State != lease.Done {
+			t.Errorf("with room: %v, want done", s.State)
+		}
+		r.stop()
+	})
+}
+
 func TestFreeSpace(t *testing.T) {
 	if n, err := freeSpace(t.TempDir()); err != nil || n == 0 {
 		t.Fatalf("freeSpace = %d, %v", n, err)

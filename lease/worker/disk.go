@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"macbatch/lease"
 )
 
 const (
@@ -57,6 +59,24 @@ func (a *Agent) roomy() bool {
 		}
 	}
 	return why == ""
+}
+
+// room gives a shard back whose work would take the space that must stay free. Others
+// of its kind are not offered for a while: they would meet the same.
+func (a *Agent) room(kind lease.Kind, bytes uint64) error {
+	for _, dir := range append([]string{a.cfg.Dir}, a.cfg.Disks...) {
+		free, err := a.cfg.Free(dir)
+		if err != nil {
+			return err
+		}
+		if free < a.cfg.MinFree+bytes {
+			return &Released{
+				Reason: fmt.Sprintf("%d MiB are free at %q: %d for the work and %d that stay free do not fit", free>>20, dir, bytes>>20, a.cfg.MinFree>>20),
+				Delay:  diskCheck, Withdraw: lease.Need{Kind: kind}, For: diskRest,
+			}
+		}
+	}
+	return nil
 }
 
 // hold stops claims for a while after the disk was full.

@@ -9,8 +9,8 @@ import (
 
 // intend makes it durable that a task is about to spend money, and then makes sure
 // once more that its lease holds: the answer may have taken long.
-func (a *Agent) intend(ctx context.Context, t *task, reserve lease.Cost) error {
-	i := lease.Intention{Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token, Reserve: reserve}
+func (a *Agent) intend(ctx context.Context, t *task, reserve lease.Cost, idle bool) error {
+	i := lease.Intention{Shard: t.grant.Shard, Fence: t.grant.Fence, Token: t.grant.Token, Reserve: reserve, Idle: idle}
 	for tries := 0; ; tries++ {
 		if err := a.sure(ctx, t); err != nil {
 			return err

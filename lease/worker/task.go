@@ -39,9 +39,14 @@ type Task struct {
 
 	// Intend returns nil once the control plane knows that up to reserve may be spent
 	// under this lease in all, and the lease surely holds: call it before a request
-	// that must be paid. It outlasts outages. lease.ErrOverBudget: the job may not
-	// spend so much; lease.ErrBudgetHeld: not now. Every other error ends the attempt.
-	Intend func(ctx context.Context, reserve lease.Cost) error
+	// that must be paid. idle: none is under way. It outlasts outages.
+	// lease.ErrOverBudget: the job may not spend so much; lease.ErrBudgetHeld: not
+	// now. Every other error ends the attempt.
+	Intend func(ctx context.Context, reserve lease.Cost, idle bool) error
+
+	// Room returns nil when the disks have room for so many bytes above what must stay
+	// free, and what gives the shard back when not.
+	Room func(bytes uint64) error
 
 	// Spent tells what was spent so far under this lease; the report tells it on.
 	Spent func(c lease.Cost)

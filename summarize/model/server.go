@@ -23,8 +23,9 @@ type Server struct {
 
 const (
 	defaultWait = 5 * time.Minute
-	maxAnswer   = 256 << 20 // bytes of one answer
-	maxProblem  = 64 << 10  // bytes of one that tells an error
+	maxAnswer   = 256 << 20       // bytes of one answer
+	maxProblem  = 64 << 10        // bytes of one that tells an error, or follow an answer
+	lingerTime  = time.Second / 4 // that the end of a stream may take when its answer is there
 )
 
 // JSON sends body (nil: a GET) as one JSON value and reads the answer's into into. A
@@ -64,7 +65,7 @@ func (s *Server) Do(ctx context.Context, path string, body []byte, read func(r i
 	}
 	timer := time.AfterFunc(wait, func() { give(ErrStalled) })
 	defer timer.Stop()
-	err := s.do(watched, path, body, func() { timer.Reset(wait) }, read, refuse)
+	err := s.do(watched, path, body, func() { timer.Reset(wait) }, func() { timer.Reset(lingerTime) }, read, refuse)
 	if err == nil {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (s *Server) Do(ctx context.Context, path string, body []byte, read func(r i
 	return err
 }
 
-func (s *Server) do(ctx context.Context, path string, body []byte, alive func(), read func(r io.Reader) error, refuse func(int, string) error) error {
+func (s *Server) do(ctx context.Context, path string, body []byte, alive, last func(), read func(r io.Reader) error, refuse func(int, string) error) error {
 	method := http.MethodGet
 	var sent io.Reader
 	if body != nil {
@@ -104,6 +105,10 @@ func (s *Server) do(ctx context.Context, path string, body []byte, alive func(),
 	in := &liveReader{io.LimitReader(resp.Body, maxAnswer), alive}
 	if resp.StatusCode/100 == 2 {
 		if err = read(in); err == nil {
+			// A stream goes on behind what its reader wanted: only one that was read to
+			// its end leaves its connection for the next request.
+			last()
+			_, _ = io.CopyN(io.Discard, resp.Body, maxProblem)
 			return nil
 		}
 		if known := new(Error); errors.As(err, &known) {

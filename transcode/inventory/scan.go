@@ -41,6 +41,7 @@ const (
 	StillGrowing Reason = "still growing"
 	SystemFolder Reason = "system folder" // a trash, a snapshot, an index
 	FolderLoop   Reason = "folder loop"   // a folder mounted inside itself
+	OwnOutput    Reason = "own output"    // a manifest of macbatch's beside or above it says that it made it
 )
 
 // Skipped is a file or folder that the scan met and left alone.

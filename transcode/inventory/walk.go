@@ -41,7 +41,8 @@ type walk struct {
 	root       *os.Root
 	candidates []candidate
 	skipped    []Skipped
-	met        bool // any file, of any sort
+	lists      []Path // that may tell of macbatch's own outputs
+	met        bool   // any file, of any sort
 }
 
 // from walks the folder sub, or all of the root when it is empty.
@@ -67,6 +68,7 @@ func (w *walk) from(sub Path) error {
 		}
 		return ErrEmptyRoot
 	}
+	w.own()
 	w.eachInodeOnce()
 	return nil
 }
@@ -119,6 +121,7 @@ func (w *walk) tree(top Path) error {
 					return err
 				}
 				all, w.skipped, w.met = append(all, p.candidates), append(w.skipped, p.skipped...), w.met || p.met
+				w.lists = append(w.lists, p.lists...)
 				todo = append(todo, p.folders...)
 				more.Broadcast()
 			}
@@ -134,6 +137,7 @@ type part struct {
 	candidates []candidate
 	skipped    []Skipped
 	folders    []folder
+	lists      []Path
 	met        bool
 }
 
@@ -227,6 +231,9 @@ func (w *part) file(p Path, name string, st *unix.Stat_t, err error) {
 		w.skip(p, AppleDouble, nil)
 	case !mediaExt[ext(Path(name))]:
 		w.skip(p, NotMedia, nil)
+		if whole := "/" + string(p); strings.HasSuffix(whole, "/"+ownManifest) || strings.HasSuffix(whole, "/"+ownJournal) {
+			w.lists = append(w.lists, p)
+		}
 	default:
 		w.candidates = append(w.candidates, candidate{
 			path: p, id: Identity{Size: st.Size, MtimeNS: st.Mtim.Nano(), Inode: st.Ino},

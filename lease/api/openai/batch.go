@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/item"
@@ -17,7 +18,10 @@ import (
 const batchPrefix = "batch_"
 
 // window is the only one there is.
-const window = "24h"
+const (
+	window     = "24h"
+	windowTime = 24 * time.Hour
+)
 
 // batch is a job as clients see it.
 type batch struct {
@@ -35,7 +39,7 @@ type batch struct {
 	InProgressAt int64             `json:"in_progress_at"`
 	CompletedAt  *int64            `json:"completed_at"`
 	CancelledAt  *int64            `json:"cancelled_at"`
-	ExpiresAt    *int64            `json:"expires_at"` // it does not
+	ExpiresAt    int64             `json:"expires_at"` // the end of the window, at which nothing ends
 	Counts       counts            `json:"request_counts"`
 	Metadata     map[string]string `json:"metadata"`
 }
@@ -82,7 +86,8 @@ func describe(j *lease.Job, q *pipeline.BatchRequest, model string) batch {
 	b := batch{
 		ID: batchPrefix + j.ID.String(), Object: "batch", Endpoint: q.Endpoint, Model: model,
 		InputFileID: inputID(j.Input.Digest), Window: window, Status: status(j),
-		CreatedAt: j.Submitted.Unix(), InProgressAt: j.Submitted.Unix(), Metadata: q.Metadata,
+		CreatedAt: j.Submitted.Unix(), InProgressAt: j.Submitted.Unix(),
+		ExpiresAt: j.Submitted.Add(windowTime).Unix(), Metadata: q.Metadata,
 		Counts: counts{j.Items.Total, j.Items.Done, j.Items.Failed},
 	}
 	if at := j.Ended.Unix(); !j.Ended.IsZero() {
@@ -217,6 +222,9 @@ func (c *call) create(r *http.Request) (any, error) {
 	u, project, in, err := c.open(f.digest)
 	if err != nil {
 		return nil, err
+	}
+	if l, ok := c.labels.of(project, f.digest); ok {
+		q.File = l.name
 	}
 	m := pipeline.ModelParams{Batch: true, Request: &q}
 	m.Model, err = modelOf(in, ask.Endpoint)

@@ -2,7 +2,7 @@
 // clients run their batches here unchanged: with the base URL …/v1 and an actor's
 // token as the key.
 //
-//	POST   /v1/files                 multipart: purpose "batch", file
+//	POST   /v1/files                 multipart: purpose "batch", file, expires_after
 //	GET    /v1/files                 ?purpose, after, limit
 //	GET    /v1/files/{file}
 //	GET    /v1/files/{file}/content
@@ -27,13 +27,19 @@
 //     the numbers of its lines. No batch is ever "validating", "finalizing" or
 //     "failed" afterwards.
 //   - The same bytes are the same file, and the same batch asked for twice is one,
-//     unless it was canceled or all of it failed. Another "metadata" makes another.
+//     unless it was canceled or all of it failed. Another "metadata", or another name
+//     of the file, makes another.
 //   - An uploaded file that no batch uses is gone after a day, or when the control
 //     plane restarts. One that a batch uses stays as long as the batch: to delete it
 //     answers "deleted": false, as for results.
-//   - File names are not kept. "bytes" of results is 0 in lists, where nobody counted
-//     them, and "created_at" of an input is that of its last upload, 0 after a restart.
-//   - Batches do not expire: "completion_window" is taken and answered as "24h".
+//   - A file keeps its name, and when it was uploaded, for as long as the control
+//     plane runs; a batch remembers its file's name beyond that. "bytes" are those of
+//     its lines as they are kept, without a byte order mark, blank lines and carriage
+//     returns. "bytes" of results is 0 in lists, where nobody counted them.
+//   - "expires_after" of an upload is kept as long: from then on the file is not found,
+//     and batches that work on it go on.
+//   - Batches do not expire: "completion_window" is taken and answered as "24h", and
+//     "expires_at" is the end of it, at which nothing happens.
 //   - Lists are newest first: files begin with the inputs uploaded since the control
 //     plane started, then come results.
 //

@@ -32,6 +32,7 @@ type file struct {
 	Object    string `json:"object"`
 	Bytes     int64  `json:"bytes"`
 	CreatedAt int64  `json:"created_at"`
+	ExpiresAt *int64 `json:"expires_at,omitempty"`
 	Filename  string `json:"filename"`
 	Purpose   string `json:"purpose"`
 	Status    string `json:"status"`
@@ -69,12 +70,43 @@ func parseFile(s string) (n name, err error) {
 	return n, nil
 }
 
-func describeInput(u *lease.Uploaded) file {
-	f := file{ID: inputID(u.Digest), Object: "file", Bytes: u.Bytes, Filename: u.Digest.String()[:12] + ".jsonl", Purpose: purposeBatch, Status: "processed"}
+// describeInput tells of an input of a project; named is whether it was labelled.
+func (c *call) describeInput(p lease.Project, u *lease.Uploaded) (f file, named bool) {
+	f = file{ID: inputID(u.Digest), Object: "file", Bytes: u.Bytes, Filename: u.Digest.String()[:12] + ".jsonl", Purpose: purposeBatch, Status: "processed"}
 	if !u.At.IsZero() {
 		f.CreatedAt = u.At.Unix()
 	}
-	return f
+	l, named := c.labels.of(p, u.Digest)
+	if named {
+		f.Filename, f.CreatedAt = l.name, l.created.Unix()
+		if !l.expires.IsZero() {
+			at := l.expires.Unix()
+			f.ExpiresAt = &at
+		}
+	}
+	return f, named
+}
+
+// recall is describeInput of an input that may be older than the control plane's
+// start: then a batch knows its name.
+func (c *call) recall(p lease.Project, u *lease.Uploaded) (file, error) {
+	f, named := c.describeInput(p, u)
+	if named {
+		return f, nil
+	}
+	err := c.walk(0, func(j *lease.Job, q *pipeline.BatchRequest, _ string) bool {
+		if j.Project != p || j.Input.Digest != u.Digest {
+			return true
+		}
+		if q.File != "" {
+			f.Filename = q.File
+		}
+		if f.CreatedAt == 0 {
+			f.CreatedAt = j.Submitted.Unix()
+		}
+		return false
+	})
+	return f, err
 }
 
 func describeResult(j *lease.Job, failed bool) file {
@@ -85,6 +117,9 @@ func describeResult(j *lease.Job, failed bool) file {
 // open opens an input, and says which project has it.
 func (c *call) open(d lease.Digest) (lease.Uploaded, lease.Project, io.ReadCloser, error) {
 	for _, p := range c.projects() {
+		if c.expired(p, d) {
+			continue
+		}
 		u, r, err := c.uploads.OpenUpload(c.actor, p, d)
 		if !errors.Is(err, lease.ErrNotFound) {
 			return u, p, r, err
@@ -120,11 +155,12 @@ func (c *call) file(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if n.job == 0 {
-		u, _, in, err := c.open(n.digest)
+		u, project, in, err := c.open(n.digest)
 		if err != nil {
 			return nil, err
 		}
-		return describeInput(&u), in.Close()
+		f, err := c.recall(project, &u)
+		return f, errors.Join(err, in.Close())
 	}
 	j, err := c.result(n)
 	if err != nil {
@@ -191,6 +227,7 @@ func (c *call) drop(r *http.Request) (any, error) {
 	used, err := c.used(project, n.digest)
 	if err == nil && !used {
 		answer.Deleted, err = true, c.uploads.DropUpload(c.actor, project, n.digest)
+		c.labels.drop(project, n.digest)
 	}
 	return answer, err
 }
@@ -255,7 +292,10 @@ func (c *call) inputs(after lease.Digest) ([]file, error) {
 			return nil, err
 		}
 		for i := range list {
-			f := describeInput(&list[i])
+			if c.expired(p, list[i].Digest) {
+				continue
+			}
+			f, _ := c.describeInput(p, &list[i])
 			if !slices.ContainsFunc(all, func(g file) bool { return g.ID == f.ID }) { // it may be in two
 				all = append(all, f)
 			}

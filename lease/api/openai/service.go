@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/api"
@@ -56,15 +57,19 @@ type call struct {
 	actor   lease.Actor
 	control lease.Control
 	uploads Uploads
+	labels  *labels
 	project lease.Project // that the request names; "": none
 	err     error
 }
 
 type callKey struct{}
 
-// Beside serves the Batch API beside the protocol.
-func Beside(u Uploads) *api.Beside {
-	mux := http.NewServeMux()
+// Beside serves the Batch API beside the protocol, by the clock now; nil: the system's.
+func Beside(u Uploads, now func() time.Time) *api.Beside {
+	if now == nil {
+		now = time.Now
+	}
+	mux, names := http.NewServeMux(), newLabels(now)
 	for _, rt := range routes {
 		mux.HandleFunc(rt.Method+" "+rt.Pattern, func(_ http.ResponseWriter, r *http.Request) {
 			c := r.Context().Value(callKey{}).(*call)
@@ -78,7 +83,7 @@ func Beside(u Uploads) *api.Beside {
 		Prefixes: []string{"/v1/files", "/v1/batches"},
 		Fail:     fail,
 		Serve: func(w http.ResponseWriter, r *http.Request, a lease.Actor, ctl lease.Control) error {
-			c := &call{ctx: r.Context(), w: w, actor: a, control: ctl, uploads: u, project: lease.Project(r.Header.Get("OpenAI-Project"))}
+			c := &call{ctx: r.Context(), w: w, actor: a, control: ctl, uploads: u, labels: names, project: lease.Project(r.Header.Get("OpenAI-Project"))}
 			mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 			return c.err
 		},

@@ -41,7 +41,11 @@ type stage struct {
 	tokens map[string]string
 	names  map[string]string // of what there is: INPUT, OUTPUT, ERRORS, UNUSED, BATCH, OPEN
 	worker *leasetest.Worker
+	ahead  time.Duration // of the system's clock
 }
+
+// later lets time pass for files.
+func (st *stage) later(d time.Duration) { st.ahead += d }
 
 func newStage(t *testing.T) *stage {
 	st := &stage{t: t, engine: memkv.Open(), blobs: leasetest.NewBlobs(), tokens: map[string]string{"no token": "none"}, names: map[string]string{}}
@@ -100,7 +104,7 @@ func (st *stage) start() {
 		}
 	}
 	st.s = s
-	st.h = api.NewHandler(api.Options{Authenticate: s.Authenticate, Control: s.As, Beside: openai.Beside(s), MaxBlob: 1 << 20})
+	st.h = api.NewHandler(api.Options{Authenticate: s.Authenticate, Control: s.As, Beside: openai.Beside(s, func() time.Time { return time.Now().Add(st.ahead) }), MaxBlob: 1 << 20})
 }
 
 func (st *stage) check(err error) {
@@ -115,9 +119,10 @@ func (st *stage) work() {
 	st.t.Helper()
 	st.worker.Request++
 	for _, g := range st.worker.Exchange(lease.Exchange{Max: 1, PerKind: map[lease.Kind]int{pipeline.Generate: 1}}).Grants {
-		b, err := json.Marshal(pipeline.ListResult{Outcomes: []pipeline.Outcome{
+		outcomes := []pipeline.Outcome{
 			{Value: json.RawMessage(`{"object":"chat.completion"}`)}, {Error: &pipeline.ItemError{Code: "context", Message: "too long"}},
-		}})
+		}
+		b, err := json.Marshal(pipeline.ListResult{Outcomes: outcomes[:g.Lines.Items]})
 		st.check(err)
 		r := leasetest.Done(lease.Grant{Shard: g.Shard, Fence: g.Fence, Token: g.Token}, "")
 		r.Digest, r.Bytes, r.Result = lease.DigestOf(b), int64(len(b)), b
@@ -136,14 +141,18 @@ func lines(model string, ids ...string) string {
 	return b.String()
 }
 
-// form is a body of fields, in pairs of name and value; those called file are files.
+// form is a body of fields, in pairs of name and value; those called file, or
+// file=NAME, are files.
 func form(pairs ...string) (contentType, body string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for i := 0; i < len(pairs); i += 2 {
 		var part io.Writer // onto a buffer, which takes all
-		if pairs[i] == "file" {
-			part, _ = w.CreateFormFile("file", "in.jsonl")
+		if what, name, named := strings.Cut(pairs[i], "="); what == "file" {
+			if !named {
+				name = "in.jsonl"
+			}
+			part, _ = w.CreateFormFile("file", name)
 		} else {
 			part, _ = w.CreateFormField(pairs[i])
 		}
@@ -177,7 +186,11 @@ func (st *stage) answer(into any, class, method, path, body string, headers ...s
 
 type thing struct {
 	ID, Status, Filename string
+	Purpose              string
 	Bytes                int64
+	CreatedAt            int64             `json:"created_at"`
+	ExpiresAt            *int64            `json:"expires_at"`
+	Metadata             map[string]string `json:"metadata"`
 	Deleted, HasMore     bool
 	Data                 []thing
 	OutputFileID         string          `json:"output_file_id"`

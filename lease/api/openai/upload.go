@@ -9,8 +9,10 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/item"
@@ -43,18 +45,34 @@ func (c *call) upload(r *http.Request) (any, error) {
 	if err := c.control.PutBlob(c.ctx, up, in.file); err != nil {
 		return nil, err
 	}
-	u, _, body, err := c.open(in.digest)
+	c.labels.drop(projects[0], in.digest) // it may have expired before
+	u, body, err := c.uploads.OpenUpload(c.actor, projects[0], in.digest)
 	if err != nil {
 		return nil, err
 	}
-	return describeInput(&u), body.Close()
+	if err := body.Close(); err != nil {
+		return nil, err
+	}
+	at := u.At
+	if at.IsZero() {
+		at = c.labels.now()
+	}
+	l := label{name: in.name, created: at}
+	if in.expires > 0 {
+		l.expires = at.Add(in.expires)
+	}
+	c.labels.put(projects[0], in.digest, l)
+	f, _ := c.describeInput(projects[0], &u)
+	return f, nil
 }
 
 // input is the canonical input that a form's file becomes, in a file without a name.
 type input struct {
-	file   *os.File
-	digest lease.Digest
-	bytes  int64
+	file    *os.File
+	name    string // as the client calls it
+	digest  lease.Digest
+	bytes   int64
+	expires time.Duration // after its upload; 0: never
 }
 
 func (in *input) close() error {
@@ -66,7 +84,7 @@ func (in *input) close() error {
 
 // read reads the form to its end, so that a client that only writes gets the answer.
 func (in *input) read(form *multipart.Reader) error {
-	purpose, w := "", (*item.Writer)(nil)
+	fields, w := map[string]string{}, (*item.Writer)(nil)
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -75,13 +93,13 @@ func (in *input) read(form *multipart.Reader) error {
 		if err != nil {
 			return unread(err)
 		}
-		switch part.FormName() {
-		case "purpose":
+		switch name := part.FormName(); name {
+		case "purpose", expiresAnchor, expiresSeconds:
 			b, err := io.ReadAll(io.LimitReader(part, 100))
 			if err != nil {
 				return unread(err)
 			}
-			purpose = string(b)
+			fields[name] = string(b)
 		case "file":
 			if w != nil {
 				return invalid("file", "there are two")
@@ -89,16 +107,40 @@ func (in *input) read(form *multipart.Reader) error {
 			if w, err = in.take(part); err != nil {
 				return err
 			}
+			in.name = fileName(part.FileName())
 		}
 	}
 	switch {
-	case purpose != purposeBatch:
-		return invalid("purpose", "%q: must be %q", purpose, purposeBatch)
+	case fields["purpose"] != purposeBatch:
+		return invalid("purpose", "%q: must be %q", fields["purpose"], purposeBatch)
 	case w == nil:
 		return invalid("file", "is missing")
 	case w.Bad > 0:
 		return invalid("file", "%s", problems(w))
 	}
+	return in.expire(fields[expiresAnchor], fields[expiresSeconds])
+}
+
+// The fields of a form that say when its file expires, and the least and the most.
+const (
+	expiresAnchor  = "expires_after[anchor]"
+	expiresSeconds = "expires_after[seconds]"
+	minExpires     = time.Hour
+	maxExpires     = 30 * 24 * time.Hour
+)
+
+func (in *input) expire(anchor, after string) error {
+	if anchor == "" && after == "" {
+		return nil
+	}
+	if anchor != "created_at" {
+		return invalid(expiresAnchor, `%q: must be "created_at"`, anchor)
+	}
+	n, err := strconv.Atoi(after)
+	if d := time.Duration(n) * time.Second; err != nil || n < 0 || n > int(maxExpires/time.Second) || d < minExpires {
+		return invalid(expiresSeconds, "%q: must be %d to %d", after, int(minExpires.Seconds()), int(maxExpires.Seconds()))
+	}
+	in.expires = time.Duration(n) * time.Second
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 // Past is what earlier jobs tell of the films of a folder.
 type Past struct {
+	kind  lease.Kind                            // of the jobs that are asked about
 	known map[inventory.Path]inventory.Identity // as the newest scan that met them saw them
 	films map[inventory.Path]film               // as the newest job with the same work left them
 
@@ -41,7 +42,7 @@ const (
 // Recall reads what the jobs of a project tell of a folder, newest first, until one
 // that ended and did the same work.
 func Recall(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams) (*Past, error) {
-	p := &Past{known: map[inventory.Path]inventory.Identity{}, films: map[inventory.Path]film{}}
+	p := &Past{kind: params.Kind(), known: map[inventory.Path]inventory.Identity{}, films: map[inventory.Path]film{}}
 	left := maxJobs
 	err := each(ctx, ctl, project, func(j *lease.Job, q *pipeline.LibraryParams) (bool, error) {
 		if q.Root != params.Root || q.Look || !overlap(q.Sub, params.Sub) {
@@ -77,7 +78,7 @@ func LastFilms(ctx context.Context, ctl lease.Control, project lease.Project, ro
 	return n, err
 }
 
-// each calls fn for the library jobs of a project, newest first, while it returns true.
+// each calls fn for the jobs over films of a project, newest first, while it returns true.
 func each(ctx context.Context, ctl lease.Control, project lease.Project, fn func(j *lease.Job, p *pipeline.LibraryParams) (bool, error)) error {
 	for before := lease.JobID(0); ; {
 		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
@@ -87,7 +88,7 @@ func each(ctx context.Context, ctl lease.Control, project lease.Project, fn func
 		for i := range jobs {
 			j := &jobs[i]
 			before = j.ID
-			if j.Kind != pipeline.Library || j.Project != project {
+			if !pipeline.OfFilms(j.Kind) || j.Project != project {
 				continue
 			}
 			p, err := pipeline.Params(j.Params)
@@ -159,7 +160,7 @@ func (p *Past) take(ctx context.Context, ctl lease.Control, j *lease.Job, same b
 			}
 		}
 	}
-	if p.tookMS == 0 {
+	if p.tookMS == 0 && j.Kind == p.kind {
 		return p.measure(ctx, ctl, j)
 	}
 	return nil
@@ -176,6 +177,12 @@ func (it *state) take(s *lease.Shard) {
 		}
 		it.transcoded = s.State == lease.Done
 		it.silent = it.transcoded && s.Planned == 0
+	case pipeline.Render:
+		var in pipeline.RenderPayload
+		if json.Unmarshal(s.Payload, &in) == nil {
+			it.path, it.id = in.Path, in.Identity
+		}
+		it.transcoded, it.silent = s.State == lease.Done, true // nothing follows it
 	case pipeline.Summarize:
 		it.summed = s.State == lease.Done
 	}
@@ -198,7 +205,7 @@ func (p *Past) scanned(ctx context.Context, ctl lease.Control, s *lease.Shard) e
 	return nil
 }
 
-// measure learns how fast the words of a job's films came: what was transcribed, by
+// measure learns how fast the words, or renditions, of a job's films came: of what was made, by
 // the time in which at least one shard was being.
 func (p *Past) measure(ctx context.Context, ctl lease.Control, j *lease.Job) error {
 	work := map[uint32]int64{}
@@ -211,7 +218,7 @@ func (p *Past) measure(ctx context.Context, ctl lease.Control, j *lease.Job) err
 			break
 		}
 		for i := range rows {
-			if after = rows[i].ID.Seq; rows[i].Need.Kind == pipeline.Transcribe && rows[i].State == lease.Done && rows[i].From.IsZero() {
+			if after = rows[i].ID.Seq; (rows[i].Need.Kind == pipeline.Transcribe || rows[i].Need.Kind == pipeline.Render) && rows[i].State == lease.Done && rows[i].From.IsZero() {
 				work[after] = int64(rows[i].Work)
 			}
 		}

@@ -11,6 +11,7 @@ package survey
 
 import (
 	"macbatch/lease/pipeline"
+	"macbatch/transcode"
 	"macbatch/transcode/inventory"
 )
 
@@ -39,10 +40,11 @@ type Estimate struct {
 	Bytes  int64   `json:"bytes"`
 }
 
-// Reasons for which a file that a scan took for media is nothing to transcribe.
+// Reasons for which a file that a scan took for media is nothing to work on.
 const (
 	Unusable = "not usable"
 	NoSound  = "no sound"
+	NoImage  = "no picture"
 )
 
 // What is typical where nothing was measured: bytes of outputs for an hour of speech.
@@ -66,7 +68,9 @@ func (p *Past) Compare(params *pipeline.LibraryParams, res *inventory.Result, fi
 		switch {
 		case s.Error != "":
 			skip(Unusable)
-		case len(s.Tracks) == 0:
+		case params.Preset != "" && !s.Video:
+			skip(NoImage)
+		case params.Preset == "" && len(s.Tracks) == 0:
 			skip(NoSound)
 		case !params.Fresh && film.done && film.id.Same(s.Identity):
 			r.Done++
@@ -85,6 +89,11 @@ func (p *Past) Compare(params *pipeline.LibraryParams, res *inventory.Result, fi
 	}
 	r.Found = r.New + r.Changed + r.Done + r.Skipped
 	r.Estimate = p.estimate(&r, files, speed)
+	if params.Preset == transcode.Sheet {
+		r.Estimate.Bytes = int64(r.Estimate.Files) * transcode.Estimate(params.Preset, 0) / 2
+	} else if params.Preset != "" {
+		r.Estimate.Bytes = transcode.Estimate(params.Preset, r.MediaMS) / 2
+	}
 	return r
 }
 

@@ -36,7 +36,10 @@ type asker struct {
 
 // asker finds the server of a shard.
 func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*asker, error) {
-	server, m, err := t.server(ctx, p)
+	server, m, err := t.server(ctx, p, (*Server).lately)
+	if _, lacks := errors.AsType[*worker.Released](err); lacks { // it may have come since
+		server, m, err = t.server(ctx, p, (*Server).look)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func (t *Tools) asker(ctx context.Context, s *shard, p *pipeline.ModelParams) (*
 		return err
 	}
 	s.still = func(ctx context.Context) error {
-		_, now, err := t.server(ctx, p)
+		_, now, err := t.server(ctx, p, (*Server).look)
 		if err == nil && now != m {
 			err = &worker.Failure{Class: lease.Retryable, Reason: fmt.Sprintf("model %q became another while it worked", p.Model)}
 		}
@@ -113,18 +116,12 @@ func (a *asker) ask(ctx context.Context, alone bool, m most, request func(ctx co
 
 // once makes a request in its lane, and keeps the books.
 func (a *asker) once(ctx context.Context, m most, request func(ctx context.Context) (model.Usage, error)) (used pipeline.Usage, err error) {
-	if a.Parallel > 0 {
-		if err := a.lanes.enter(ctx, a.place, a.Parallel); err != nil {
-			return used, err
-		}
-		defer a.lanes.leave()
-	}
 	bound := a.Price.Of(m.in, m.out)
-	if a.Paid {
-		if err := a.open(ctx, bound); err != nil {
-			return used, err
-		}
+	leave, err := a.enter(ctx, bound)
+	if err != nil {
+		return used, err
 	}
+	defer leave()
 	began := time.Now()
 	u, err := request(ctx)
 	used = pipeline.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Seconds: seconds(time.Since(began))}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,6 +24,12 @@ const defaultTogether = 64 // texts in one request
 type text struct {
 	item int
 	text string
+}
+
+// many are the texts of one item.
+type many struct {
+	item  int
+	texts []string
 }
 
 // embed gives every item its vector. Texts go to the server in arrays; an array
@@ -66,11 +73,18 @@ func (a *asker) embedTexts(ctx context.Context, together, dimensions int, texts 
 	if together <= 0 {
 		together = defaultTogether
 	}
+	arrays := slices.Collect(slices.Chunk(texts, together))
+	parts := make([]map[int][]float32, len(arrays))
+	err := a.shard.atOnce(ctx, len(arrays), func(ctx context.Context, i int) error {
+		parts[i] = map[int][]float32{}
+		return a.embedArray(ctx, dimensions, arrays[i], parts[i])
+	})
+	if err != nil {
+		return err
+	}
 	vectors := map[int][]float32{}
-	for chunk := range slices.Chunk(texts, together) {
-		if err := a.embedArray(ctx, dimensions, chunk, vectors); err != nil {
-			return err
-		}
+	for _, p := range parts {
+		maps.Copy(vectors, p)
 	}
 	lengths, width := map[int]int{}, 0
 	for _, v := range vectors {
@@ -162,6 +176,7 @@ func (a *asker) embedBodies(ctx context.Context, p *pipeline.EmbedParams) error 
 	s := a.shard
 	bodies := map[int]*embeddingsBody{}
 	groups := map[int][]text{} // by dimensions
+	var long []many
 	for i, it := range s.items {
 		if it == nil {
 			continue
@@ -175,9 +190,13 @@ func (a *asker) embedBodies(ctx context.Context, p *pipeline.EmbedParams) error 
 			groups[b.Dimensions] = append(groups[b.Dimensions], text{i, texts[0]})
 			continue
 		}
-		if err := a.embedBody(ctx, i, b, texts); err != nil {
-			return err
-		}
+		long = append(long, many{i, texts})
+	}
+	err := s.atOnce(ctx, len(long), func(ctx context.Context, i int) error {
+		return a.embedBody(ctx, long[i].item, bodies[long[i].item], long[i].texts)
+	})
+	if err != nil {
+		return err
 	}
 	for dims, texts := range groups {
 		err := a.embedTexts(ctx, p.Together, dims, texts, func(i int, v []float32) error {

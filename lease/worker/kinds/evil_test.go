@@ -161,6 +161,10 @@ func grantsOf(canary, outside string, lines *lease.Lines) (grants []lease.Grant,
 	} {
 		add(pipeline.Scan, `{"root":"films","sub":`+quote(p)+`}`)
 		add(pipeline.Transcode, `{"root":"films","path":`+quote(p)+`,`+identity+`}`)
+		add(pipeline.Render, `{"root":"films","path":`+quote(p)+`,`+identity+`,"duration_ms":9223372036854775807,"preset":"sheet"}`)
+	}
+	for _, preset := range []string{"", "speech", "-y /x", "../proxy", canary} {
+		add(pipeline.Render, `{"root":"films","path":"tone.wav",`+identity+`,"duration_ms":-1,"preset":`+quote(preset)+`}`)
 	}
 	for _, r := range []string{"", "/", "..", "../films", outside, "films/..", "other", canary, "films\x00"} {
 		add(pipeline.Scan, `{"root":`+quote(r)+`}`)

@@ -23,6 +23,7 @@ import (
 type Tools struct {
 	FFmpeg, FFprobe string            // absolute paths
 	FFmpegVersion   string            // as it calls itself
+	Encoders        []string          // for proxies, best first, as transcode.Encoders tells; none: no proxies are made
 	Roots           map[string]string // name of a root → folder it is mounted at
 	Transcribers    []Transcriber     // best first
 	Servers         []*Server         // of models, best first
@@ -46,7 +47,7 @@ type Transcriber struct {
 func (t *Tools) Offer() lease.Offer {
 	o := lease.Offer{Kinds: []lease.Kind{pipeline.Summarize, pipeline.SummarizeText}}
 	if t.FFmpeg != "" && len(t.Roots) > 0 {
-		o.Kinds = append(o.Kinds, pipeline.Scan, pipeline.Transcode)
+		o.Kinds = append(o.Kinds, pipeline.Scan, pipeline.Transcode, pipeline.Render)
 	}
 	for name := range t.Roots {
 		o.Roots = append(o.Roots, name)
@@ -69,6 +70,7 @@ func (t *Tools) Executors() map[lease.Kind]worker.Executor {
 	return map[lease.Kind]worker.Executor{
 		pipeline.Scan:       executor(t.scan),
 		pipeline.Transcode:  executor(t.transcode),
+		pipeline.Render:     executor(t.render),
 		pipeline.Transcribe: executor(t.transcribe),
 		pipeline.Summarize:  executor(t.summarize),
 
@@ -89,7 +91,7 @@ func (t *Tools) Slots(parallel int) map[lease.Kind]int {
 		}
 	}
 	return map[lease.Kind]int{
-		pipeline.Scan: 1, pipeline.Transcode: parallel, pipeline.Transcribe: speech, pipeline.Summarize: parallel,
+		pipeline.Scan: 1, pipeline.Transcode: parallel, pipeline.Render: parallel, pipeline.Transcribe: speech, pipeline.Summarize: parallel,
 	}
 }
 
@@ -157,20 +159,8 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 		FFmpeg: t.FFmpeg, FFprobe: t.FFprobe, Version: t.FFmpegVersion, Root: dir, Path: p.Path, Want: p.Identity, AudioLang: p.AudioLang,
 		ChunkMS: p.ChunkMS, Dir: task.Dir, Progress: func(ms int64) { task.Progress(uint64(ms) / transcodeShare) },
 	})
-	var bad *transcode.MediaError
-	switch {
-	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
-		return nil, nil, nil, t.unmounted(p.Root, err)
-	case errors.Is(err, transcode.ErrSourceMissing):
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; start anew to take what is there now"}
-	case errors.Is(err, transcode.ErrSourceChanged):
-		// It may have been written to for a moment. One that stays another file
-		// than was scanned fails in the end: only another scan makes good for that.
-		return nil, nil, nil, &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; start anew to take it as it is now"}
-	case errors.As(err, &bad):
-		return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
-	case err != nil:
-		return nil, nil, nil, err
+	if err != nil {
+		return nil, nil, nil, t.filmError(p.Root, err)
 	}
 	var files []string
 	var digests []lease.Digest
@@ -182,6 +172,24 @@ func (t *Tools) transcode(ctx context.Context, task worker.Task) (any, []string,
 		files, digests = append(files, c.File), append(digests, d)
 	}
 	return res, files, digests, nil
+}
+
+// filmError says what an error of transcode means for the shard.
+func (t *Tools) filmError(root string, err error) error {
+	var bad *transcode.MediaError
+	switch {
+	case errors.Is(err, inventory.ErrNoRoot), errors.Is(err, inventory.ErrEmptyRoot):
+		return t.unmounted(root, err)
+	case errors.Is(err, transcode.ErrSourceMissing):
+		return &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; start anew to take what is there now"}
+	case errors.Is(err, transcode.ErrSourceChanged):
+		// It may have been written to for a moment. One that stays another file
+		// than was scanned fails in the end: only another scan makes good for that.
+		return &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; start anew to take it as it is now"}
+	case errors.As(err, &bad):
+		return &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}
+	}
+	return err
 }
 
 func (t *Tools) summarize(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {

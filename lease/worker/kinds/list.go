@@ -182,28 +182,36 @@ func (s *shard) settle() error {
 	return nil
 }
 
-// each runs f for every item, as many at once as the server takes. After an error
-// that ends the shard no more begins; what costs nothing is broken off.
+// each runs f for every item.
 func (s *shard) each(ctx context.Context, f func(ctx context.Context, it *item.Item) (value any, err error)) error {
+	return s.atOnce(ctx, len(s.items), func(ctx context.Context, i int) error {
+		if s.items[i] == nil {
+			return nil
+		}
+		v, err := f(ctx, s.items[i])
+		if bad, ok := errors.AsType[*itemError](err); ok {
+			s.fail(i, bad.code, bad.err)
+			return nil
+		}
+		return s.answer(i, v, err)
+	})
+}
+
+// atOnce runs f for 0 to n-1, as many at once as the server takes. After an error,
+// which ends the shard, no more begins; what costs nothing is broken off.
+func (s *shard) atOnce(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group errgroup.Group
 	group.SetLimit(max(s.width, 1))
 	var ended atomic.Bool
-	for i, it := range s.items {
-		if it == nil {
-			continue
-		}
+	for i := range n {
 		group.Go(func() error {
 			if cause := context.Cause(ctx); cause != nil || ended.Load() {
 				return cause
 			}
-			v, err := f(ctx, it)
-			if bad, ok := errors.AsType[*itemError](err); ok {
-				s.fail(i, bad.code, bad.err)
-				return nil
-			}
-			if err = s.answer(i, v, err); err != nil && !ended.Swap(true) && !s.pays() {
+			err := f(ctx, i)
+			if err != nil && !ended.Swap(true) && !s.pays() {
 				cancel(err)
 			}
 			return err

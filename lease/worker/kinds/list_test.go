@@ -31,7 +31,7 @@ func work(t *testing.T, tools *Tools, kind lease.Kind, params string, lines ...s
 		Lines:    func(context.Context) ([][]byte, error) { return raw, nil },
 		Progress: func(uint64) {},
 		Sure:     func(context.Context) error { return nil },
-		Intend:   func(context.Context, lease.Cost) error { return nil },
+		Intend:   func(context.Context, lease.Cost, bool) error { return nil },
 		Spent:    func(lease.Cost) {},
 	})
 	var res pipeline.ListResult
@@ -316,7 +316,8 @@ func TestPaidServer(t *testing.T) {
 	_, err = tools.Executors()[pipeline.Embed].Execute(t.Context(), worker.Task{
 		Grant:  lease.Grant{Kind: pipeline.Embed, Payload: []byte(`{"model":"m","tier":"cloud"}`), Lines: &lease.Lines{Items: 1}},
 		Lines:  func(context.Context) ([][]byte, error) { return [][]byte{[]byte(texts("a")[0])}, nil },
-		Intend: func(context.Context, lease.Cost) error { return nil },
+		Intend: func(context.Context, lease.Cost, bool) error { return nil },
+		Spent:  func(lease.Cost) {},
 		Sure:   func(context.Context) error { return lost },
 	})
 	if !errors.Is(err, lost) || s.calls != 1 {

@@ -33,7 +33,7 @@ const (
 	codeBudget  = "over_budget" // the job's cost limit leaves no room for it
 	budgetDelay = 10 * time.Second
 	budgetPause = time.Second
-	budgetTries = 10
+	budgetWait  = 30 * time.Second // for room, by a shard that spent nothing
 )
 
 // most is a bound of what a request takes. No token is shorter than a byte.
@@ -91,58 +91,75 @@ type purse struct {
 	flying lease.Cost // bounds of the requests under way
 	held   lease.Cost // reserved by the intent
 	opened bool
-	dry    bool // an item waited for room in vain: the others do not wait as well
+	tried  time.Time     // first in vain
+	given  error         // why the shard is given back: nothing is spent any more
+	ended  chan struct{} // closed when a request ends; nil: nobody waits for it
 }
 
-// open reserves what a request costs at most, before it is made.
-func (a *asker) open(ctx context.Context, bound lease.Cost) error {
-	p, task := &a.shard.purse, &a.shard.task
-	for tries := 0; ; tries++ {
-		err := func() error {
-			p.mu.Lock() // one intent at a time, each covers all that flies
-			defer p.mu.Unlock()
-			all := p.spent.Plus(p.flying).Plus(bound)
-			if !p.opened || all > p.held {
-				if err := task.Intend(ctx, all); err != nil {
-					return err
-				}
-				p.opened, p.held = true, all
+// enter waits for a lane of the server and, where it is paid, reserves what the
+// request costs at most. Where others hold the room for it, it waits outside of the
+// lane, until they end or it is told to; a shard that spent nothing is given back.
+func (a *asker) enter(ctx context.Context, bound lease.Cost) (leave func(), err error) {
+	for {
+		leave := func() {}
+		if a.Parallel > 0 {
+			if err := a.lanes.enter(ctx, a.place, a.Parallel); err != nil {
+				return nil, err
 			}
-			p.flying += bound
-			return nil
-		}()
-		switch {
-		case err == nil:
-			return task.Sure(ctx)
-		case errors.Is(err, lease.ErrOverBudget):
-			return &itemError{codeBudget, err}
-		case !errors.Is(err, lease.ErrBudgetHeld):
-			return err
+			leave = a.lanes.leave
 		}
-		a.shard.mu.Lock()
-		done := a.shard.done
-		a.shard.mu.Unlock()
+		if !a.Paid {
+			return leave, nil
+		}
+		ended, err := a.shard.purse.open(ctx, &a.shard.task, bound)
+		if err == nil {
+			if err = a.shard.task.Sure(ctx); err == nil {
+				return leave, nil
+			}
+			a.closed(bound, 0)
+		}
+		leave()
 		switch {
-		case done == 0: // nothing is lost by giving it back
-			return &worker.Released{Reason: err.Error(), Delay: budgetDelay}
-		case a.dry(tries == budgetTries): // others may wait for what this one holds
-			return &itemError{codeBudget, err}
+		case errors.Is(err, lease.ErrOverBudget):
+			return nil, &itemError{codeBudget, err}
+		case !errors.Is(err, lease.ErrBudgetHeld):
+			return nil, err
 		}
 		select {
+		case <-ended:
 		case <-time.After(budgetPause):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// dry reports whether no item of the shard waits for room any more.
-func (a *asker) dry(now bool) bool {
-	p := &a.shard.purse
-	p.mu.Lock()
+// open is one try. With lease.ErrBudgetHeld comes what tells that a request ended.
+func (p *purse) open(ctx context.Context, task *worker.Task, bound lease.Cost) (ended <-chan struct{}, err error) {
+	p.mu.Lock() // one intent at a time, each covers all that flies
 	defer p.mu.Unlock()
-	p.dry = p.dry || now
-	return p.dry
+	if p.given != nil {
+		return nil, p.given
+	}
+	all := p.spent.Plus(p.flying).Plus(bound)
+	if !p.opened || all > p.held {
+		if err := task.Intend(ctx, all, p.flying == 0); err != nil {
+			if p.tried.IsZero() {
+				p.tried = time.Now()
+			}
+			if errors.Is(err, lease.ErrBudgetHeld) && !p.opened && time.Since(p.tried) >= budgetWait {
+				p.given = &worker.Released{Reason: err.Error(), Delay: budgetDelay}
+				return nil, p.given
+			}
+			if p.ended == nil {
+				p.ended = make(chan struct{})
+			}
+			return p.ended, err
+		}
+		p.opened, p.held = true, all
+	}
+	p.flying += bound
+	return nil, nil
 }
 
 // closed books a request that was made.
@@ -152,6 +169,10 @@ func (a *asker) closed(bound, cost lease.Cost) {
 	defer p.mu.Unlock()
 	p.flying -= bound
 	p.spent = p.spent.Plus(cost)
+	if p.ended != nil {
+		close(p.ended)
+		p.ended = nil
+	}
 	a.shard.task.Spent(p.spent)
 }
 

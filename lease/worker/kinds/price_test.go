@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"macbatch/lease"
 	"macbatch/lease/pipeline"
@@ -21,6 +23,7 @@ type account struct {
 	reserved lease.Cost
 	spent    lease.Cost
 	intents  int
+	held     func(n int, idle bool) error // of the n-th intent; may be nil
 }
 
 func (a *account) task(kind lease.Kind, params string, lines ...string) worker.Task {
@@ -33,10 +36,15 @@ func (a *account) task(kind lease.Kind, params string, lines ...string) worker.T
 		Lines:    func(context.Context) ([][]byte, error) { return raw, nil },
 		Progress: func(uint64) {},
 		Sure:     func(context.Context) error { return nil },
-		Intend: func(_ context.Context, c lease.Cost) error {
+		Intend: func(_ context.Context, c lease.Cost, idle bool) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.intents++
+			if a.held != nil {
+				if err := a.held(a.intents, idle); err != nil {
+					return err
+				}
+			}
 			if c > a.limit {
 				return lease.ErrOverBudget
 			}
@@ -79,6 +87,43 @@ func TestPaidWithinLimit(t *testing.T) {
 	if !strings.Contains(string(out.Result), codeBudget) || !strings.Contains(string(out.Result), `"cost_nusd":`) {
 		t.Errorf("result %s, want costs, and items over the budget", out.Result)
 	}
+}
+
+// TestPaidHeld: a shard is given back for want of room before it spent anything, and
+// never after; it waits while others hold the room, however long, and tells when it is idle.
+func TestPaidHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for first := range 3 { // refused from then on, for an hour
+			s := &script{generate: func(model.GenerateRequest) (string, error) {
+				scripts.Unlock() // or time could not pass
+				time.Sleep(time.Minute)
+				scripts.Lock()
+				return "yes", nil
+			}}
+			s.usage = model.Usage{InputTokens: 10, OutputTokens: 5}
+			tools := &Tools{Servers: []*Server{{Tier: "cloud", Paid: true, Price: Price{In: 1, Out: 1}, Parallel: 3, Runtime: s}}}
+			began, idly := time.Now(), 0
+			a := &account{limit: lease.Dollar, held: func(n int, idle bool) error {
+				if n <= first || time.Since(began) > time.Hour {
+					return nil
+				}
+				if idle {
+					idly++
+				}
+				return lease.ErrBudgetHeld
+			}}
+			out, err := tools.Executors()[pipeline.Generate].Execute(t.Context(), a.task(pipeline.Generate, `{"model":"m","tier":"cloud"}`, texts("a", "b", "c", "d")...))
+			released, given := errors.AsType[*worker.Released](err)
+			switch {
+			case first == 0 && (!given || released.Delay <= 0 || s.calls != 0 || time.Since(began) != budgetWait):
+				t.Errorf("room held from the first intent on: %v after %d calls and %v, want it given back after %v", err, s.calls, time.Since(began), budgetWait)
+			case first > 0 && (err != nil || s.calls != 4 || strings.Contains(string(out.Result), codeBudget)):
+				t.Errorf("room held from intent %d on: %v, %d calls, %s, want four answers", first+1, err, s.calls, out.Result)
+			case first == 1 && idly == 0:
+				t.Errorf("room held from intent %d on: nobody was told that the shard is idle", first+1)
+			}
+		}
+	})
 }
 
 // TestPaidUnknown: a paid request that is broken off, by whatever, is not made again.

@@ -15,6 +15,7 @@ import (
 	"macbatch/lease/pipeline"
 	"macbatch/lease/worker"
 	"macbatch/summarize/model"
+	"macbatch/transcode"
 )
 
 // Server is a server of models under the tier that jobs ask for it by.
@@ -29,6 +30,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	models []model.Model // as of the last look
+	looked time.Time     // when that began; zero: it failed
 	until  time.Time     // it is left alone until then
 	full   int           // how often in a row it said that it is full
 	lanes  lanes
@@ -37,18 +39,35 @@ type Server struct {
 // lookWithin bounds a look at which models there are.
 const lookWithin = 10 * time.Second
 
+// lookAge is for how long a look is good enough to begin with. Whether a model was
+// the same all the time is seen when a shard is done: a look that is newer decides.
+const lookAge = time.Minute
+
 // look asks the server for its models.
 func (s *Server) look(ctx context.Context) ([]model.Model, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookWithin, model.Errorf(model.ErrStalled, "no list of models within %v", lookWithin))
 	defer cancel()
+	began := time.Now()
 	models, err := s.Models(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err != nil {
+		s.looked = time.Time{}
 		return nil, err
 	}
-	s.mu.Lock()
-	s.models = models
-	s.mu.Unlock()
+	s.models, s.looked = models, began
 	return models, nil
+}
+
+// lately are the models as of a look that is not old.
+func (s *Server) lately(ctx context.Context) ([]model.Model, error) {
+	s.mu.Lock()
+	models, looked := s.models, s.looked
+	s.mu.Unlock()
+	if !looked.IsZero() && time.Since(looked) < lookAge {
+		return models, nil
+	}
+	return s.look(ctx)
 }
 
 // known are the models as of the last look.
@@ -139,6 +158,9 @@ func (t *Tools) models() []string {
 	for _, tr := range t.Transcribers {
 		all = append(all, tr.Name)
 	}
+	if len(t.Encoders) > 0 {
+		all = append(all, pipeline.PresetNeed(transcode.Proxy))
+	}
 	if t.OCR != nil {
 		for _, l := range t.OCR.Languages {
 			all = append(all, pipeline.TesseractNeed(l))
@@ -174,8 +196,9 @@ func (t *Tools) Recheck(ctx context.Context, n lease.Need) error {
 	return fmt.Errorf("model %q is not there", n.Model)
 }
 
-// server finds the server for a shard, and which model it has under the name now.
-func (t *Tools) server(ctx context.Context, p *pipeline.ModelParams) (*Server, model.Model, error) {
+// server finds the server for a shard, and which model it has under the name, by
+// what look tells.
+func (t *Tools) server(ctx context.Context, p *pipeline.ModelParams, look func(*Server, context.Context) ([]model.Model, error)) (*Server, model.Model, error) {
 	lacks := &worker.Released{
 		Reason: fmt.Sprintf("model %q is not on this worker", p.Need()), Withdraw: lease.Need{Model: p.Need()},
 	}
@@ -183,7 +206,7 @@ func (t *Tools) server(ctx context.Context, p *pipeline.ModelParams) (*Server, m
 		if p.Tier != s.Tier && (p.Tier != "" || s.Paid) {
 			continue
 		}
-		models, err := s.look(ctx)
+		models, err := look(s, ctx)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, model.Model{}, cause
 		}

@@ -32,7 +32,7 @@ func (t *Tools) transcribe(ctx context.Context, task worker.Task) (any, []string
 	sure, sent := task.Sure, 0
 	cost := lease.Dollars(engine.Minute * float64(p.DurationMS) / 60_000)
 	if engine.Paid {
-		switch err := task.Intend(ctx, cost); {
+		switch err := task.Intend(ctx, cost, true); {
 		case errors.Is(err, lease.ErrOverBudget):
 			return nil, nil, nil, &worker.Failure{Class: lease.Permanent, Reason: err.Error()}
 		case errors.Is(err, lease.ErrBudgetHeld):

@@ -30,7 +30,7 @@ func try(t *testing.T, payload string, engines ...Transcriber) error {
 		Blob:  func(context.Context, lease.Digest) (string, error) { return "sound", nil },
 
 		Sure:   func(context.Context) error { return nil },
-		Intend: func(context.Context, lease.Cost) error { return nil },
+		Intend: func(context.Context, lease.Cost, bool) error { return nil },
 		Spent:  func(lease.Cost) {},
 	})
 	return err

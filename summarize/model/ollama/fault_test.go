@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,5 +180,41 @@ func TestNothingIsCutSilently(t *testing.T) {
 				t.Errorf("%s is asked with %s %v, want false", path, f, v)
 			}
 		}
+	}
+}
+
+// TestStreamsShareAConnection: what follows the last line of an answer is read, too,
+// for a connection is of use again only then; but nobody waits for its end.
+func TestStreamsShareAConnection(t *testing.T) {
+	var conns atomic.Int32
+	var open atomic.Bool
+	ts := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // its end lets the server see that the client left
+		_, _ = fmt.Fprintln(w, `{"response":"a","done":true,"done_reason":"stop"}`)
+		_ = http.NewResponseController(w).Flush()
+		if open.Load() {
+			<-r.Context().Done()
+		}
+		_, _ = fmt.Fprint(w, strings.Repeat("\n", 32<<10)) // more than the client reads ahead
+	}))
+	ts.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	ts.Start()
+	t.Cleanup(ts.Close)
+	r := New(model.Server{URL: ts.URL, HTTP: ts.Client(), Wait: time.Minute})
+	for range 10 {
+		if got, err := r.Generate(t.Context(), hello); err != nil || got.Text != "a" {
+			t.Fatalf("= %+v, %v", got, err)
+		}
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections for 10 answers, one after another", n)
+	}
+	open.Store(true)
+	if got, err := r.Generate(t.Context(), hello); err != nil || got.Text != "a" {
+		t.Errorf("of a stream that stays open = %+v, %v", got, err)
 	}
 }
