@@ -147,7 +147,7 @@ func (b *build) movie(root string, item uint32, m movie) {
 	case NoAudio:
 		b.add(pipeline.Transcode, item, lease.Done, "", in, transcode.Result{NoAudio: true, DurationMS: 2 * partMS})
 		return
-	case Done, NoSpeech, Partial, Skipped, "":
+	case Done, NoSpeech, NoImage, Partial, Skipped, "":
 	}
 	b.add(pipeline.Transcode, item, lease.Done, "", in, transcode.Result{DurationMS: 2 * partMS, FFmpeg: "5", SoundDigest: "s"}).Planned = 3
 	words := strings.Fields(m.says)

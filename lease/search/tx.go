@@ -55,7 +55,7 @@ func (t *tx) number(query string, args ...any) (n int64, err error) {
 
 // event takes in one event of the ledger.
 func (t *tx) event(ev *lease.Event) error {
-	switch ev.Kind {
+	switch ev.Kind { //nolint:exhaustive // nothing of the others is searched for
 	case lease.EventCanceled, lease.EventPruned, lease.EventRetried:
 		if ev.Job == 0 || ev.Shard != 0 {
 			return nil
@@ -72,7 +72,7 @@ func (t *tx) event(ev *lease.Event) error {
 		}
 		return t.add(j, row)
 	default:
-		return nil // nothing of it is searched for
+		return nil
 	}
 }
 

@@ -96,7 +96,7 @@ func TestPaidHeld(t *testing.T) {
 		for first := range 3 { // refused from then on, for an hour
 			s := &script{generate: func(model.GenerateRequest) (string, error) {
 				scripts.Unlock() // or time could not pass
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				scripts.Lock()
 				return "yes", nil
 			}}
