@@ -84,7 +84,7 @@ func TestRunSourceChanges(t *testing.T) {
 		}
 		res, err := Run(t.Context(), req)
 		var bad *MediaError
-		if !done || !errors.Is(err, c.want) || errors.As(err, &bad) || errors.Is(err, ErrSourceBusy) != (c.want == ErrSourceChanged) {
+		if !done || !errors.Is(err, c.want) || errors.As(err, &bad) || errors.Is(err, ErrSourceBusy) != errors.Is(c.want, ErrSourceChanged) {
 			t.Fatalf("%s: Run = %+v, %v, want %v", c.name, res, err, c.want)
 		}
 		if l := left(t, req.Dir); l != nil {
