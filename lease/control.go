@@ -142,7 +142,8 @@ type Submission struct {
 	// Key makes a submission idempotent: the same key and input give the same job,
 	// unless that failed or was canceled. Empty, with an Input: project, kind,
 	// parameters and input are the key.
-	Key string `json:"key,omitempty"`
+	Key     string   `json:"key,omitempty"`
+	Require []string `json:"require,omitempty"` // labels, NAME=VALUE: only workers that carry them all work on it
 	// MaxCost is what the job may cost at most; 0: no limit.
 	MaxCost Cost `json:"max_cost_nusd,omitempty"`
 }
@@ -154,6 +155,7 @@ type Job struct {
 	Kind      Kind            `json:"kind"`
 	Params    json.RawMessage `json:"params"`
 	Priority  int32           `json:"priority,omitempty"`
+	Require   []string        `json:"require,omitempty"` // labels that its workers must carry, sorted
 	Key       string          `json:"key,omitempty"`
 	Input     Input           `json:"input,omitzero"`
 	Reuse     Digest          `json:"reuse,omitzero"` // identity of its work but for the lines of the input
@@ -225,6 +227,7 @@ type Offer struct {
 	Kinds  []Kind   `json:"kinds"`
 	Roots  []string `json:"roots,omitempty"`
 	Models []string `json:"models,omitempty"`
+	Labels []string `json:"labels,omitempty"` // NAME=VALUE, as its operator calls it
 }
 
 // Able reports whether the worker can meet n.
@@ -239,7 +242,7 @@ func (o *Offer) Able(n Need) bool {
 	}
 	for _, k := range o.Kinds {
 		if k == n.Kind {
-			return has(o.Roots, n.Root) && has(o.Models, n.Model)
+			return has(o.Roots, n.Root) && has(o.Models, n.Model) && n.Tags.Missing(o.Labels) == ""
 		}
 	}
 	return false

@@ -11,6 +11,7 @@ type Need struct {
 	Kind  Kind   `json:"kind"`
 	Root  string `json:"root,omitempty"`  // the named root that must be mounted
 	Model string `json:"model,omitempty"` // the engine or model that must be there
+	Tags  Tags   `json:"tags,omitempty"`  // the labels that it must carry
 	// Bulky work brings blobs that wait for later shards: it is not granted while
 	// too many bytes wait already.
 	Bulky bool `json:"bulky,omitempty"`

@@ -31,7 +31,8 @@
 // # Errors
 //
 // *MediaError is permanent: the film itself is at fault. All others may fare
-// better at another time or place: ErrSourceChanged, ErrSourceMissing,
+// better at another time or place: ErrSourceChanged (with
+// ErrSourceBusy while it is written), ErrSourceMissing,
 // inventory.ErrNoRoot, inventory.ErrEmptyRoot, inventory.ErrUnreadable,
 // child.ErrStalled, syscall.ENOSPC for a full work folder, the context's cause.
 package transcode

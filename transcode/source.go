@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"macbatch/transcode/inventory"
 )
@@ -15,6 +16,9 @@ var (
 	// ErrSourceChanged is returned when the film is not, or no longer, the one
 	// that was wanted.
 	ErrSourceChanged = errors.New("source changed")
+	// ErrSourceBusy comes with ErrSourceChanged when the film is being written, or was
+	// a moment ago: another look may find it quiet.
+	ErrSourceBusy = errors.New("it is being written")
 	// ErrSourceMissing is returned when the root is there and the film is not.
 	ErrSourceMissing = errors.New("source missing")
 )
@@ -52,10 +56,23 @@ func openSource(root string, p inventory.Path, want inventory.Identity) (*source
 		return nil, fmt.Errorf("%w: %w", inventory.ErrUnreadable, err)
 	}
 	if want != (inventory.Identity{}) && !id.Alike(want) {
-		return nil, errors.Join(fmt.Errorf("%w: %d bytes, was %d when scanned", ErrSourceChanged, id.Size, want.Size), f.Close())
+		err := fmt.Errorf("%w: %d bytes, was %d when scanned", ErrSourceChanged, id.Size, want.Size)
+		if fi, serr := f.Stat(); serr == nil && young(time.Since(fi.ModTime())) {
+			err = fmt.Errorf("%w, and %w", err, ErrSourceBusy)
+		}
+		return nil, errors.Join(err, f.Close())
 	}
 	return &source{root: root, path: p, file: f, id: id}, nil
 }
+
+// quietFor is how long nothing must have been written to a film that changed; skew is
+// how far the clock of whoever wrote it may be ahead of ours.
+const (
+	quietFor = 15 * time.Second
+	skew     = time.Minute
+)
+
+func young(age time.Duration) bool { return age > -skew && age < quietFor }
 
 // notEmpty refuses a root without any entry: what an unmounted disk leaves.
 func notEmpty(r *os.Root) error {
@@ -78,9 +95,12 @@ func (s *source) unchanged() error {
 		return fmt.Errorf("%w: %w", inventory.ErrUnreadable, err)
 	}
 	if !inventory.IdentityOf(fi).Same(s.id) {
-		return fmt.Errorf("%w while it was read", ErrSourceChanged)
+		return fmt.Errorf("%w while it was read: %w", ErrSourceChanged, ErrSourceBusy)
 	}
 	again, err := openSource(s.root, s.path, s.id)
+	if errors.Is(err, ErrSourceChanged) {
+		return fmt.Errorf("%w while it was read: %w", err, ErrSourceBusy)
+	}
 	if err != nil {
 		return err
 	}
@@ -90,7 +110,7 @@ func (s *source) unchanged() error {
 		return fmt.Errorf("%w: %w", inventory.ErrUnreadable, err)
 	}
 	if !os.SameFile(fi, now) {
-		return fmt.Errorf("%w: replaced while it was read", ErrSourceChanged)
+		return fmt.Errorf("%w: replaced while it was read: %w", ErrSourceChanged, ErrSourceBusy)
 	}
 	return nil
 }

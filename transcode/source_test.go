@@ -84,7 +84,7 @@ func TestRunSourceChanges(t *testing.T) {
 		}
 		res, err := Run(t.Context(), req)
 		var bad *MediaError
-		if !done || !errors.Is(err, c.want) || errors.As(err, &bad) {
+		if !done || !errors.Is(err, c.want) || errors.As(err, &bad) || errors.Is(err, ErrSourceBusy) != errors.Is(c.want, ErrSourceChanged) {
 			t.Fatalf("%s: Run = %+v, %v, want %v", c.name, res, err, c.want)
 		}
 		if l := left(t, req.Dir); l != nil {
@@ -109,6 +109,15 @@ func TestRunWant(t *testing.T) {
 	req.Want = inventory.Identity{Size: fi.Size() + 1, MtimeNS: fi.ModTime().UnixNano()}
 	if _, err := Run(t.Context(), req); !errors.Is(err, ErrSourceChanged) {
 		t.Fatalf("Run of a film of another size: %v, want ErrSourceChanged", err)
+	}
+	for age, busy := range map[time.Duration]bool{0: true, time.Hour: false, -time.Hour: false} {
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(filepath.Join(root, "a.wav"), then, then); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), req); !errors.Is(err, ErrSourceChanged) || errors.Is(err, ErrSourceBusy) != busy {
+			t.Errorf("Run of a film of another size, written %v ago: %v, want busy %v", age, err, busy)
+		}
 	}
 	if _, err := Run(t.Context(), request(t, root, "b/c.wav")); !errors.Is(err, ErrSourceMissing) {
 		t.Fatalf("Run of no film: %v, want ErrSourceMissing", err)

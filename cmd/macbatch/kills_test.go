@@ -91,6 +91,7 @@ type slaughter struct {
 	root    string
 	films   int
 	jobs    []lease.JobID
+	ended   int // as many of them have, in any case
 }
 
 // tone writes a second of a sound that no other n has.
@@ -202,14 +203,30 @@ func (k *slaughter) ask(what string, f func() error) {
 	}
 }
 
-// state is that of the newest job.
-func (k *slaughter) state() (j lease.Job) {
+// open lists the jobs that have not ended.
+func (k *slaughter) open() (open []lease.JobID) {
 	k.t.Helper()
-	k.ask("job", func() (err error) {
-		j, err = k.ctl.Job(k.t.Context(), k.jobs[len(k.jobs)-1])
-		return err
-	})
-	return j
+	for _, id := range k.jobs[k.ended:] {
+		k.ask("job", func() error {
+			j, err := k.ctl.Job(k.t.Context(), id)
+			if err == nil && !j.State.Terminal() {
+				open = append(open, id)
+			}
+			return err
+		})
+	}
+	if len(open) == 0 {
+		k.ended = len(k.jobs)
+	}
+	return open
+}
+
+// feed sees to it that there is always work.
+func (k *slaughter) feed() {
+	k.t.Helper()
+	for range 3 - len(k.open()) {
+		k.submit()
+	}
 }
 
 // submit queues the films, all of them anew.
@@ -229,10 +246,10 @@ func (k *slaughter) submit() {
 	})
 }
 
-// wait lets up to a second pass.
+// wait lets some time pass.
 func (k *slaughter) wait() {
 	select {
-	case <-time.After(time.Duration(k.rnd.Int64N(int64(time.Second)))):
+	case <-time.After(time.Duration(k.rnd.Int64N(int64(1500 * time.Millisecond)))):
 	case <-k.t.Context().Done():
 		k.t.Fatal("out of time")
 	}
@@ -259,9 +276,7 @@ func (k *slaughter) child() {
 				}
 			}
 		}
-		if k.state().State.Terminal() {
-			k.submit()
-		}
+		k.feed()
 		select {
 		case <-tick.C:
 		case <-k.t.Context().Done():
@@ -366,7 +381,7 @@ func TestKills(t *testing.T) {
 	const control, worker, child = 0, 1, 2
 	sizes := [...]int{max(1, 100**kills/100), max(1, 100**kills/100), max(1, 50**kills/100)}
 	began := time.Now()
-	k := prepare(t, seed, max(6, 40**kills/100))
+	k := prepare(t, seed, 6)
 	var plot []int
 	for what, n := range sizes {
 		for range n {
@@ -378,7 +393,7 @@ func TestKills(t *testing.T) {
 	for _, w := range k.workers {
 		w.start()
 	}
-	k.submit()
+	k.feed()
 	for _, what := range plot {
 		k.wait()
 		switch what {
@@ -392,11 +407,9 @@ func TestKills(t *testing.T) {
 		case child:
 			k.child()
 		}
-		if k.state().State.Terminal() {
-			k.submit()
-		}
+		k.feed()
 	}
-	for tick := time.NewTicker(100 * time.Millisecond); !k.state().State.Terminal(); <-tick.C {
+	for tick := time.NewTicker(100 * time.Millisecond); len(k.open()) > 0; <-tick.C {
 	}
 	for _, w := range k.workers {
 		w.stop()

@@ -39,7 +39,11 @@ func (c *command) look(x *cli.Context, ctl lease.Control, params pipeline.Librar
 	if err != nil {
 		return err
 	}
-	id, err := ctl.Submit(x.Context, lease.Submission{Project: project, Kind: params.Kind(), Params: b, Priority: int32(x.Int("priority"))})
+	s := lease.Submission{Project: project, Kind: params.Kind(), Params: b, Priority: int32(x.Int("priority"))}
+	if s.Require, err = labels(x, "require"); err != nil {
+		return err
+	}
+	id, err := ctl.Submit(x.Context, s)
 	if err != nil {
 		return about(err, "project %q", project)
 	}

@@ -248,7 +248,7 @@ func (c *command) runLibrary(x *cli.Context, ctl lease.Control, w *workerFolder,
 
 // openJob finds the unfinished job of the same parameters, or submits a new one.
 func openJob(ctx context.Context, ctl lease.Control, params *pipeline.LibraryParams, limit lease.Cost) (id lease.JobID, resumed bool, err error) {
-	j, err := watcher(ctx, ctl, lease.DefaultProject, params, limit)
+	j, err := watcher(ctx, ctl, lease.DefaultProject, params, limit, nil)
 	if err != nil {
 		return 0, false, err
 	}

@@ -34,6 +34,7 @@ func serveFlags() []cli.Flag {
 	return append(append(clientFlags(),
 		&cli.StringSliceFlag{Name: "root", Usage: "a media folder mounted here, as `NAME=FOLDER`; may be repeated"},
 		&cli.StringFlag{Name: "name", Usage: "the worker's `NAME` (default: made from the host's, and kept)"},
+		&cli.StringSliceFlag{Name: "label", Usage: "`NAME=VALUE` that jobs may ask for with submit --require, such as rack=a; may be repeated"},
 		dataFlag("`FOLDER` for the spool and the work under way", "worker"),
 	), append(append(workerFlags(), runtimeFlag()), guardFlags()...)...)
 }
@@ -67,6 +68,10 @@ func (c *command) serve(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	offer := tools.Offer()
+	if offer.Labels, err = labels(x, "label"); err != nil {
+		return err
+	}
 	ctl, err := c.dial(x)
 	if err != nil {
 		return err
@@ -85,7 +90,7 @@ func (c *command) serve(x *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(c.asked.url), printable(describeOffer(tools.Offer())))
+	fmt.Fprintf(c.stderr, "worker %s serves %s: %s\n", printable(string(w.ID)), printable(c.asked.url), printable(describeOffer(offer)))
 	err = c.attend(x, x.Context, agent)
 	if left, lerr := w.spool.List(); lerr == nil && len(left) > 0 {
 		fmt.Fprintf(c.stderr, "%s stay in the spool: the next serve delivers them, or macbatch gather\n", plural(uint64(len(left)), "report"))
@@ -145,6 +150,9 @@ func describeOffer(o lease.Offer) string {
 	if len(o.Roots) > 0 {
 		s += "; roots " + strings.Join(o.Roots, " ")
 	}
+	if len(o.Labels) > 0 {
+		s += "; labels " + strings.Join(o.Labels, " ")
+	}
 	return s
 }
 
@@ -164,11 +172,14 @@ func (c *command) agent(x *cli.Context, ctl lease.Control, w *workerFolder, tool
 	if err := w.next(); err != nil {
 		return nil, err
 	}
-	parallel := x.Int("parallel")
+	parallel, offer := x.Int("parallel"), tools.Offer()
+	if offer.Labels, err = labels(x, "label"); err != nil {
+		return nil, err
+	}
 	return worker.New(worker.Config{
 		ID: w.ID, Incarnation: w.Incarnation, Host: host, Machine: machine, Version: version,
 		Control: ctl, Spool: w.spool, Dir: filepath.Join(w.dir, workName), Marks: filepath.Join(w.dir, marksName), Base: child.With(context.Background(), w.children),
-		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, LeaseLimit: x.Int("lease-limit"), Loads: tools.Loads, Offer: tools.Offer(), Job: job, Disks: []string{w.dir},
+		Executors: tools.Executors(), Slots: tools.Slots(parallel), Parallel: parallel, LeaseLimit: x.Int("lease-limit"), Loads: tools.Loads, Offer: offer, Job: job, Disks: []string{w.dir},
 		Models: tools.Models, Recheck: tools.Recheck, Grace: x.Duration("grace"), MinFree: floor(x), Log: c.logger(x.Bool("verbose")),
 		Guards: checks, Facts: facts(tools), Awake: w.awake.hold,
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -118,6 +119,9 @@ func (c *command) printJob(j *lease.Job) error {
 		{"state", string(j.State)},
 		{"kind", string(j.Kind)},
 		{"items", fmt.Sprintf("%d of %d done, %d failed", j.Items.Done, j.Items.Total, j.Items.Failed)},
+	}
+	if len(j.Require) > 0 {
+		rows = append(rows, []string{"requires", strings.Join(j.Require, " ")})
 	}
 	if j.Input == (lease.Input{}) {
 		rows = append(rows, []string{"media", fmt.Sprintf("%s of %s", clock(media(j.Work.Done+j.Work.Running)), clock(media(j.Work.Total)))})

@@ -32,6 +32,7 @@ func submitCommand(c *command) *cli.Command {
 			&cli.StringFlag{Name: "transcriber", Usage: "speech `ENGINE`: " + autoTranscriber + ", " + strings.Join(transcriberNames, ", ") + ", or a NAME of a worker's --speech", Value: autoTranscriber},
 			&cli.BoolFlag{Name: "json", Usage: "print the job as JSON"},
 			maxCostFlag(),
+			requireFlag(),
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the input, queue nothing; of a folder: tell what a job would do"},
 			formatsFlag(),
 		), append(libraryFlags(), watchFlags()...)...), under("Lists:", listFlags())...),
@@ -96,7 +97,11 @@ func (c *command) submit(x *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		watching, err := watcher(x.Context, ctl, lease.Project(x.String("project")), params, limit)
+		require, err := labels(x, "require")
+		if err != nil {
+			return err
+		}
+		watching, err := watcher(x.Context, ctl, lease.Project(x.String("project")), params, limit, require)
 		if err != nil {
 			return err
 		}
@@ -108,7 +113,7 @@ func (c *command) submit(x *cli.Context) error {
 }
 
 // watcher is the open job that does what params ask for; nil: there is none.
-func watcher(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams, limit lease.Cost) (*lease.Job, error) {
+func watcher(ctx context.Context, ctl lease.Control, project lease.Project, params *pipeline.LibraryParams, limit lease.Cost, require []string) (*lease.Job, error) {
 	for before := lease.JobID(0); ; {
 		jobs, err := ctl.Jobs(ctx, before, lease.MaxPage)
 		if err != nil {
@@ -116,7 +121,7 @@ func watcher(ctx context.Context, ctl lease.Control, project lease.Project, para
 		}
 		for i := range jobs {
 			j := &jobs[i]
-			if before = j.ID; !j.State.Terminal() && j.Kind == params.Kind() && j.Project == project && j.Cost.Max == limit && sameJob(j.Params, params) {
+			if before = j.ID; !j.State.Terminal() && j.Kind == params.Kind() && j.Project == project && j.Cost.Max == limit && slices.Equal(j.Require, require) && sameJob(j.Params, params) {
 				return j, nil
 			}
 		}
@@ -202,6 +207,19 @@ func maxCostFlag() cli.Flag {
 	return &cli.StringFlag{Name: "max-cost", Usage: "spend no more than so many `USD` on paid servers, whatever happens"}
 }
 
+func requireFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "require", Usage: "only workers that were started with --label `NAME=VALUE` work on it; may be repeated"}
+}
+
+// labels reads those that a flag gives.
+func labels(x *cli.Context, flag string) ([]string, error) {
+	list, err := lease.ParseLabels(x.StringSlice(flag))
+	if err != nil {
+		return nil, usagef("--%s: %v", flag, err)
+	}
+	return list, nil
+}
+
 // maxCost reads --max-cost; 0: none is set.
 func maxCost(x *cli.Context) (lease.Cost, error) {
 	s := x.String("max-cost")
@@ -219,6 +237,9 @@ func maxCost(x *cli.Context) (lease.Cost, error) {
 func (c *command) queue(x *cli.Context, ctl lease.Control, s lease.Submission, in *input) (err error) {
 	s.Project, s.Priority, s.Key = lease.Project(x.String("project")), int32(x.Int("priority")), x.String("key")
 	if s.MaxCost, err = maxCost(x); err != nil {
+		return err
+	}
+	if s.Require, err = labels(x, "require"); err != nil {
 		return err
 	}
 	var id lease.JobID

@@ -129,6 +129,12 @@
 // answer to a heartbeat lists in back shards to release if they have not begun, as
 // another worker waits for work: they are to be given back by releases, uncounted.
 //
+// # Labels
+//
+// A worker's offer may carry labels, NAME=VALUE. A submission may require some: its
+// shards, and those that follow from their results, are granted only to workers that
+// carry them all. A submission under the same key that requires others is another one.
+//
 // # Money
 //
 // A worker opens an intent before it sends what must be paid: POST intend with

@@ -56,6 +56,7 @@ func TestControl(t *testing.T, open func(t *testing.T) (lease.Control, *Fixture)
 		{"census", testCensus},
 		{"search", testSearch},
 		{"waits", testWaits},
+		{"labels", testLabels},
 		{"followed events", testFollow},
 		{"poison", testPoison},
 		{"restart", testRestart},

@@ -26,6 +26,9 @@ func keyOf(j *lease.Job) string {
 		if j.Cost.Max > 0 {
 			parts = append(parts, j.Cost.Max.String())
 		}
+		if len(j.Require) > 0 {
+			parts = append(parts, "require "+string(lease.TagsOf(j.Require)))
+		}
 		d := lease.ReuseDigest(parts...)
 		return string(j.Project) + "\x00\x00" + string(d[:])
 	}

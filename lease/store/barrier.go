@@ -16,6 +16,7 @@ const (
 	lacksKind
 	lacksRoot
 	lacksModel
+	lacksLabel
 	isStopped // drained, or lacking something for now
 	isFree
 )
@@ -69,8 +70,10 @@ func (s *Store) barred(id lease.WorkerID, w *workerSeen, l *line, now time.Time)
 		return barrier{lacksKind, fmt.Sprintf("it does not do %s", need.Kind), 0, 0}
 	case !has.Able(lease.Need{Kind: need.Kind, Root: need.Root}):
 		return barrier{lacksRoot, fmt.Sprintf("it has no root %q", need.Root), 0, 0}
-	case !has.Able(need):
+	case !has.Able(lease.Need{Kind: need.Kind, Root: need.Root, Model: need.Model}):
 		return barrier{lacksModel, fmt.Sprintf("it has no model %q", need.Model), 0, 0}
+	case !has.Able(need):
+		return barrier{lacksLabel, fmt.Sprintf("it has no label %s", need.Tags.Missing(has.Labels)), 0, 0}
 	}
 	if p := x.stops.of(lease.Target{Worker: id}, now); !p.IsZero() {
 		return barrier{isStopped, "it is " + s.left(p, now), 0, 0}

@@ -13,7 +13,7 @@ import (
 )
 
 // rowVersion begins every row. See the package documentation for how to raise it.
-const rowVersion = 5
+const rowVersion = 6
 
 // version reads the version byte of a row. Rows of every earlier version are read.
 func (d *decoder) version() byte {
@@ -94,7 +94,7 @@ func sumOf(b []byte) uint64 {
 
 // shardBytes is about the length of a shard's key and row.
 func shardBytes(s *lease.Shard) int {
-	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Payload) + 32*len(s.Inputs) + 32*len(s.Result.Keeps) + 3*len(s.After) + 3*len(s.Next) +
+	return 176 + len(s.Need.Kind) + len(s.Need.Root) + len(s.Need.Model) + len(s.Need.Tags) + len(s.Payload) + 32*len(s.Inputs) + 32*len(s.Result.Keeps) + 3*len(s.After) + 3*len(s.Next) +
 		len(s.Holder.Worker) + len(s.Holder.Actor) + len(s.Reason)
 }
 
@@ -168,6 +168,7 @@ func appendShard(b []byte, s *lease.Shard) []byte {
 		e.b = append(e.b, d[:]...)
 	}
 	e.bool(s.Resend)
+	e.string(string(s.Need.Tags))
 	return e.b
 }
 
@@ -228,6 +229,9 @@ func readShard(s *lease.Shard, id lease.ShardID, b []byte, names names) error {
 	if v >= 5 {
 		s.Result.Keeps, s.Resend = d.digests(), d.bool()
 	}
+	if v >= 6 {
+		s.Need.Tags = lease.Tags(d.name())
+	}
 	if err := d.done(); err != nil {
 		return fmt.Errorf("shard %v: row damaged: %w", id, err)
 	}
@@ -262,6 +266,7 @@ func encodeJob(j *jobRow) (row []byte, fixed int) {
 	e.digest(j.Reuse)
 	e.pause(&j.Pause)
 	e.uint(uint64(j.Cost.Max))
+	e.string(string(lease.TagsOf(j.Require)))
 	fixed = len(e.b)
 	for _, s := range lease.States {
 		e.uint(uint64(*j.Shards.Of(s)))
@@ -313,6 +318,9 @@ func (d *decoder) jobMarks(id lease.JobID) (j *jobRow, version byte) {
 	}
 	if v >= 4 {
 		j.Cost.Max = lease.Cost(d.uint())
+	}
+	if v >= 6 {
+		j.Require = lease.Tags(d.string()).Labels()
 	}
 	return j, v
 }

@@ -16,7 +16,7 @@ func FuzzShard(f *testing.F) {
 	row := &lease.Shard{
 		ID: lease.ShardID{Job: 1, Seq: 1}, Next: []uint32{9, 4},
 		Spec: lease.Spec{
-			Need: lease.Need{Kind: "work", Root: "nas", Model: "m", Bulky: true}, Item: 3, Stage: 1, Opens: 1, Settles: 1, Work: 1 << 40,
+			Need: lease.Need{Kind: "work", Root: "nas", Model: "m", Tags: "rack=a,zone=b", Bulky: true}, Item: 3, Stage: 1, Opens: 1, Settles: 1, Work: 1 << 40,
 			Payload: []byte(`{"a":1}`), Inputs: []lease.Digest{lease.DigestOf([]byte("a"))}, After: []uint32{1, 2}, Reuse: lease.DigestOf([]byte("b")),
 		},
 		State: lease.Ready, Fence: 1<<32 | 5, Holder: lease.Holder{Worker: "w", Actor: "a", Incarnation: 2, Request: 3},

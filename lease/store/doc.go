@@ -28,7 +28,7 @@
 //
 // # Rows
 //
-// A value begins with a version byte: 5 is written, those before it are read too. Fields follow in the order of encodeShard,
+// A value begins with a version byte: 6 is written, those before it are read too. Fields follow in the order of encodeShard,
 // encodeJob, encodeHead, encodeActor, encodeProject: integers as unsigned varints in their shortest form,
 // strings and lists behind their length, fences and sums as 8 bytes big-endian,
 // digests as 0 or as 1 and 32 bytes. A decoder refuses bytes that are left over.
@@ -106,6 +106,9 @@
 // needs no place in the row.
 //
 // # Order of grants
+//
+// Who lacks a label that a shard's job requires is granted none of it. A shard's need
+// has them as one text, sorted, so that equal needs are one queue.
 //
 // Priority, then first in, first out by job and item, later stages of an item first,
 // among what a worker is able to do. Two things may pass, each for a bounded time by

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"macbatch/lease"
@@ -38,6 +39,9 @@ func (c *control) Submit(ctx context.Context, sub lease.Submission) (id lease.Jo
 	}
 	if len(sub.Params) > lease.MaxParams || len(sub.Key) > maxName || len(sub.Project) > maxName {
 		return 0, fmt.Errorf("submit %s: parameters, key or project: %w", sub.Kind, lease.ErrTooLarge)
+	}
+	if sub.Require, err = lease.ParseLabels(sub.Require); err != nil {
+		return 0, fmt.Errorf("submit %s: %w", sub.Kind, err)
 	}
 	if err := c.enter(sub.Project); err != nil {
 		return 0, err
@@ -83,6 +87,9 @@ func keyOf(sub *lease.Submission) []byte {
 		if sub.MaxCost > 0 { // under another limit it may come to more
 			parts = append(parts, sub.MaxCost.String())
 		}
+		if len(sub.Require) > 0 { // others may be able to
+			parts = append(parts, "require "+string(lease.TagsOf(sub.Require)))
+		}
 		d := lease.ReuseDigest(parts...)
 		return idempotencyKey(sub.Project, "\x00"+string(d[:]))
 	}
@@ -91,7 +98,7 @@ func keyOf(sub *lease.Submission) []byte {
 
 // key is what the job's submission is known by.
 func (j *jobRow) key() []byte {
-	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input, MaxCost: j.Cost.Max})
+	return keyOf(&lease.Submission{Project: j.Project, Kind: j.Kind, Params: j.Params, Key: j.Key, Input: j.Input, Require: j.Require, MaxCost: j.Cost.Max})
 }
 
 func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, in *list) (lease.JobID, error) {
@@ -105,7 +112,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 			if err != nil || !bytes.Equal(j.key(), key) { // it must not tell of what may be another's
 				return 0, fmt.Errorf("key %q: the store is damaged: its entry leads to no job of that key", sub.Key)
 			}
-			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input || j.Cost.Max != sub.MaxCost {
+			if j.Kind != sub.Kind || !bytes.Equal(j.Params, sub.Params) || j.Input != sub.Input || j.Cost.Max != sub.MaxCost || !slices.Equal(j.Require, sub.Require) {
 				return 0, fmt.Errorf("key %q: %w", sub.Key, lease.ErrKeyReused)
 			}
 			if st := j.Derive(); st != lease.JobFailed && st != lease.JobCanceled {
@@ -120,7 +127,7 @@ func (t *tx) submit(actor lease.ActorID, sub lease.Submission, plan lease.Plan, 
 	id := lease.JobID(uint64(t.head.Epoch)<<32 | uint64(t.head.Job))
 	j := &jobRow{Job: lease.Job{
 		ID: id, Project: sub.Project, Kind: sub.Kind, Params: bytes.Clone(sub.Params), Priority: sub.Priority,
-		Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now, Cost: lease.Bill{Max: sub.MaxCost},
+		Require: sub.Require, Key: sub.Key, Input: sub.Input, Actor: actor, Submitted: t.now, Cost: lease.Bill{Max: sub.MaxCost},
 	}, NextSeq: 1}
 	t.jobs[id] = j
 	t.tell(j, lease.Event{Kind: lease.EventSubmitted, Actor: actor, Digest: lease.DigestOf(j.Params)})
@@ -159,12 +166,14 @@ func (t *tx) addShards(j *jobRow, plan lease.Plan, base uint32, from, to int) er
 			}
 		}
 	}
+	tags := lease.TagsOf(j.Require)
 	for i := from; i < to; i++ {
 		sh := t.newShard()
 		sh.Shard = lease.Shard{
 			ID: lease.ShardID{Job: j.ID, Seq: base + uint32(i)}, Project: j.Project, Priority: j.Priority,
 			Next: next[i], Spec: plan[i],
 		}
+		sh.Need.Tags = tags
 		sh.After = make([]uint32, len(plan[i].After))
 		for k, a := range plan[i].After {
 			sh.After[k] = base + a

@@ -111,8 +111,8 @@ func TestFirstVersion(t *testing.T) {
 	}
 	f.Restart(t)
 	f.Check(t)
-	if n := versions(t, db); n[1] >= before[1] || n[5] == 0 {
-		t.Fatalf("rows by version: %v after %v, want what changed in version 5", n, before)
+	if n := versions(t, db); n[1] >= before[1] || n[6] == 0 {
+		t.Fatalf("rows by version: %v after %v, want what changed in version 6", n, before)
 	}
 	if err := ctl.Prune(t.Context(), []lease.JobID{canceled.ID}); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestFirstVersion(t *testing.T) {
 	quiet(t, ctl)
 	f.Check(t)
 	if n := versions(t, db); n[1] > 0 {
-		t.Fatalf("rows by version: %v behind the cut, want them all of version 5", n)
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 6", n)
 	}
 	if next := leasetest.Submit(t, ctl, leasetest.Params{Items: 1}); next <= canceled.ID {
 		t.Fatalf("job %v after %v", next, canceled.ID)
@@ -161,7 +161,7 @@ func TestSecondVersion(t *testing.T) {
 	f.Restart(t)
 	f.Check(t)
 	if n := versions(t, db); n[2]+n[3] > 0 {
-		t.Fatalf("rows by version: %v behind the cut, want them all of version 5", n)
+		t.Fatalf("rows by version: %v behind the cut, want them all of version 6", n)
 	}
 }
 

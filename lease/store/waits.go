@@ -60,7 +60,7 @@ func (s *Store) unmet(l *line, now time.Time) string {
 			return ""
 		case isStopped:
 			stopped[b.text] = append(stopped[b.text], string(id))
-		case isAway, lacksKind, lacksRoot, lacksModel:
+		case isAway, lacksKind, lacksRoot, lacksModel, lacksLabel:
 		}
 	}
 	switch nearest {
@@ -72,6 +72,8 @@ func (s *Store) unmet(l *line, now time.Time) string {
 		return fmt.Sprintf("no worker that does %s has the root %q", need.Kind, need.Root)
 	case lacksModel:
 		return fmt.Sprintf("no worker that does %s has the model %q", need.Kind, need.Model)
+	case lacksLabel:
+		return fmt.Sprintf("no worker that could do %s has the labels %s", need.Kind, need.Tags)
 	case isStopped, isFree:
 	}
 	why := ""

@@ -56,7 +56,7 @@ func (a *Agent) offered() lease.Offer {
 		w, gone := a.withdrawn[n]
 		return !gone || w.over(now)
 	}
-	var o lease.Offer
+	o := lease.Offer{Labels: a.cfg.Offer.Labels}
 	for _, k := range a.cfg.Offer.Kinds {
 		if has(lease.Need{Kind: k}) {
 			o.Kinds = append(o.Kinds, k)

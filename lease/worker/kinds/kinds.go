@@ -181,9 +181,11 @@ func (t *Tools) filmError(root string, err error) error {
 		return t.unmounted(root, err)
 	case errors.Is(err, transcode.ErrSourceMissing):
 		return &worker.Failure{Class: lease.Permanent, Reason: err.Error() + "; start anew to take what is there now"}
+	case errors.Is(err, transcode.ErrSourceBusy): // no attempt is spent on it
+		return &worker.Released{Reason: err.Error() + "; looked at again once it may be quiet", Delay: parkFor}
 	case errors.Is(err, transcode.ErrSourceChanged):
-		// It may have been written to for a moment. One that stays another file
-		// than was scanned fails in the end: only another scan makes good for that.
+		// Where it is mounted may show it as it was before. One that stays another
+		// file than was scanned fails in the end: only another scan makes good for that.
 		return &worker.Failure{Class: lease.Retryable, Reason: err.Error() + "; start anew to take it as it is now"}
 	case errors.As(err, &bad):
 		return &worker.Failure{Class: lease.Permanent, Reason: bad.Error()}

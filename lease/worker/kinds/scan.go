@@ -19,10 +19,12 @@ import (
 )
 
 // settleFor is how long a film of a watched folder must not have changed; growingFor
-// is how soon one that has is looked at again.
+// is how soon one that has is looked at again, and parkFor one that was
+// scanned before.
 const (
 	settleFor  = 10 * time.Second
 	growingFor = 10 * time.Second
+	parkFor    = 20 * time.Second
 )
 
 func (t *Tools) scan(ctx context.Context, task worker.Task) (any, []string, []lease.Digest, error) {
