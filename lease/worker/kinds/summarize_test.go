@@ -74,7 +74,7 @@ func TestFilmSummary(t *testing.T) {
 	for _, kind := range []error{model.ErrRefused, model.ErrOverflow, model.ErrTruncated, model.ErrBadAnswer} {
 		bad := func(model.GenerateRequest) (string, error) { return "", model.Errorf(kind, "no") }
 		sum, err = summed(t, scripted(&script{generate: bad}), by)
-		if err != nil || sum.Model != "" || len(sum.Sentences) == 0 || kind != model.ErrTruncated && !strings.Contains(sum.Fallback, kind.Error()) || sum.Fallback == "" {
+		if err != nil || sum.Model != "" || len(sum.Sentences) == 0 || !errors.Is(kind, model.ErrTruncated) && !strings.Contains(sum.Fallback, kind.Error()) || sum.Fallback == "" {
 			t.Errorf("%v: %+v, %v", kind, sum, err)
 		}
 	}
