@@ -50,10 +50,11 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-var (
-	ab = []string{"a", "b"}
-
-	fieldFiles = []fieldFile{
+// fieldFiles makes them: they are large, and the test binary is every command of the
+// scripts as well.
+func fieldFiles() []fieldFile {
+	ab := []string{"a", "b"}
+	return []fieldFile{
 		// Line ends, marks and blanks.
 		{name: "as it should be", bytes: fa + "\n" + fb + "\n", ids: ab},
 		{name: "byte order mark", bytes: "\ufeff" + fa + "\n" + fb + "\n", ids: ab},
@@ -150,4 +151,4 @@ var (
 		{name: "lists of texts", bytes: `{"custom_id":"a","method":"POST","url":"/v1/embeddings","body":{"model":"m","input":["x","y","z"]}}`, ids: []string{"a"}},
 		{name: "an answer for an input", bytes: `{"id":"batch_req_1","custom_id":"a","response":{"status_code":200,"body":{}},"error":null}`, refused: []string{":1: "}},
 	}
-)
+}

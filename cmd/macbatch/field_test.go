@@ -75,10 +75,11 @@ func TestFieldFiles(t *testing.T) {
 	t.Setenv("HOME", dir)
 	t.Setenv("MACBATCH_RUNTIME", "local=openai:"+ts.URL)
 	t.Chdir(dir)
-	if len(fieldFiles) < 60 {
-		t.Errorf("%d files, want 60 at least", len(fieldFiles))
+	files := fieldFiles()
+	if len(files) < 60 {
+		t.Errorf("%d files, want 60 at least", len(files))
 	}
-	for i, f := range fieldFiles {
+	for i, f := range files {
 		t.Run(f.name, func(t *testing.T) {
 			file := f.file
 			if file == "" {
