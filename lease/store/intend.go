@@ -48,7 +48,8 @@ const (
 )
 
 // heldUp notes how an intent ended for a lease. Where each lease that holds something
-// of the budget waits idly for the others, this one is told that there is no more. One that holds nothing waits.
+// of the budget waits idly for the others, this one is told that there is no more. One
+// that holds nothing waits.
 func (x *index) heldUp(l *openLease, idle bool, now time.Time, err error) error {
 	if !errors.Is(err, lease.ErrBudgetHeld) {
 		l.asks = 0
